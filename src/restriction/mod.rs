@@ -2,9 +2,17 @@
 //! here knows which policy, subject or table a restriction came from.
 
 mod action;
+mod canonical;
+mod civil;
 mod literal;
 mod predicate;
+mod readable;
+mod signature;
+mod syntax;
+mod wire;
 
-pub use action::{Action, Projection};
-pub use literal::Literal;
+pub use action::{Action, ActionError, Projection, UnknownAction};
+pub use literal::{Literal, LiteralError};
 pub use predicate::{ComparisonOperator, Predicate, Reference, SetOperator, UnaryOperator};
+pub use signature::Signature;
+pub use wire::{ActionConflict, ReadRestrictions};

@@ -8,9 +8,9 @@ use super::literal::Literal;
 pub enum Predicate {
     /// Every row, or none.
     Constant(bool),
-    /// All of at least two.
+    /// All of them; in canonical form at least two.
     And(Vec<Predicate>),
-    /// Any of at least two.
+    /// Any of them; in canonical form at least two.
     Or(Vec<Predicate>),
     /// A test of a field alone.
     Unary {
@@ -34,7 +34,7 @@ pub enum Predicate {
         operator: SetOperator,
         /// The field.
         reference: Reference,
-        /// At least two literals of the field's type; sorted and unique in canonical form.
+        /// Literals of the field's type; in canonical form at least two, sorted and unique.
         literals: Vec<Literal>,
     },
 }
@@ -85,4 +85,109 @@ pub enum SetOperator {
     In,
     /// `not-in`
     NotIn,
+}
+
+impl UnaryOperator {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IsNull => "is-null",
+            Self::NotNull => "not-null",
+            Self::IsNan => "is-nan",
+            Self::NotNan => "not-nan",
+        }
+    }
+
+    /// The operator that is true exactly when this one is false.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::IsNull => Self::NotNull,
+            Self::NotNull => Self::IsNull,
+            Self::IsNan => Self::NotNan,
+            Self::NotNan => Self::IsNan,
+        }
+    }
+}
+
+impl ComparisonOperator {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lt => "lt",
+            Self::LtEq => "lt-eq",
+            Self::Gt => "gt",
+            Self::GtEq => "gt-eq",
+            Self::Eq => "eq",
+            Self::NotEq => "not-eq",
+        }
+    }
+
+    /// The operator that is true exactly when this one is false, NaN aside.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::Lt => Self::GtEq,
+            Self::LtEq => Self::Gt,
+            Self::Gt => Self::LtEq,
+            Self::GtEq => Self::Lt,
+            Self::Eq => Self::NotEq,
+            Self::NotEq => Self::Eq,
+        }
+    }
+
+    /// Whether this is one of the four that need an order.
+    pub fn is_ordering(self) -> bool {
+        !matches!(self, Self::Eq | Self::NotEq)
+    }
+}
+
+impl SetOperator {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::NotIn => "not-in",
+        }
+    }
+
+    /// The operator that is true exactly when this one is false.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::In => Self::NotIn,
+            Self::NotIn => Self::In,
+        }
+    }
+
+    /// The answer for every row when the set is empty.
+    pub(super) fn of_nothing(self) -> bool {
+        self == Self::NotIn
+    }
+}
+
+/// What joins the children of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connective {
+    And,
+    Or,
+}
+
+impl Connective {
+    /// The name on the wire.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::And => "and",
+            Self::Or => "or",
+        }
+    }
+
+    /// The constant that adds nothing to a chain, and is an empty one. The other constant is the whole chain.
+    pub(super) fn neutral(self) -> bool {
+        self == Self::And
+    }
+
+    pub(super) fn chain(self, children: Vec<Predicate>) -> Predicate {
+        match self {
+            Self::And => Predicate::And(children),
+            Self::Or => Predicate::Or(children),
+        }
+    }
 }
