@@ -72,6 +72,11 @@ impl Schema {
         self.fields.iter().any(|entry| has_id_below(&entry.r#type, id))
     }
 
+    /// Whether ids, names, types and `required` are the same, field by field.
+    pub(super) fn has_same_fields(&self, other: &Self) -> bool {
+        self.fields().eq(other.fields())
+    }
+
     fn field<'a>(&'a self, entry: &'a FieldEntry) -> Field<'a> {
         Field {
             id: entry.id,
@@ -90,9 +95,39 @@ impl SchemaBuilder {
     pub fn field(&mut self, id: i32, name: &str, r#type: Type, required: bool) -> &mut Self {
         let start = self.0.names.len() as u32;
         self.0.names.push_str(name);
-        let name = start..self.0.names.len() as u32;
-        self.0.fields.push(FieldEntry { id, name, r#type, required });
+        self.push(id, start, r#type, required);
         self
+    }
+
+    /// Adds a field whose name `write_name` appends to the string that it is given.
+    pub(super) fn field_from<E>(
+        &mut self,
+        id: i32,
+        write_name: impl FnOnce(&mut String) -> Result<(), E>,
+        r#type: Type,
+        required: bool,
+    ) -> Result<(), E> {
+        let start = self.0.names.len() as u32;
+        write_name(&mut self.0.names)?;
+        self.push(id, start, r#type, required);
+        Ok(())
+    }
+
+    /// Makes room.
+    pub(super) fn reserve(&mut self, fields: usize, name_bytes: usize) {
+        self.0.fields.reserve(fields);
+        self.0.names.reserve(name_bytes);
+    }
+
+    /// Sets the `schema-id`, which may come behind the fields.
+    pub(super) fn with_id(mut self, id: Option<i32>) -> Self {
+        self.0.id = id;
+        self
+    }
+
+    fn push(&mut self, id: i32, name_start: u32, r#type: Type, required: bool) {
+        let name = name_start..self.0.names.len() as u32;
+        self.0.fields.push(FieldEntry { id, name, r#type, required });
     }
 
     /// The schema.
