@@ -11,6 +11,13 @@ pub struct Span {
     pub end: usize,
 }
 
+impl Span {
+    /// From the start of this one to the end of the other.
+    pub(super) fn to(self, end: Self) -> Self {
+        Self { start: self.start, end: end.end }
+    }
+}
+
 /// A whole policy expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
@@ -152,4 +159,17 @@ pub enum ComparisonOperator {
     Gt,
     /// `>=`
     GtEq,
+}
+
+impl ComparisonOperator {
+    /// The operator that says the same with its operands swapped.
+    pub(super) fn mirrored(self) -> Self {
+        match self {
+            Self::Eq | Self::NotEq => self,
+            Self::Lt => Self::Gt,
+            Self::LtEq => Self::GtEq,
+            Self::Gt => Self::Lt,
+            Self::GtEq => Self::LtEq,
+        }
+    }
 }
