@@ -9,10 +9,12 @@ mod predicate;
 mod readable;
 mod signature;
 mod syntax;
+mod upstream;
 mod wire;
 
 pub use action::{Action, ActionError, Projection, UnknownAction};
 pub use literal::{Literal, LiteralError};
 pub use predicate::{ComparisonOperator, Predicate, Reference, SetOperator, UnaryOperator};
 pub use signature::Signature;
+pub use upstream::{UpstreamError, UpstreamMember};
 pub use wire::{ActionConflict, ReadRestrictions};

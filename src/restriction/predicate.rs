@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::literal::Literal;
 
 /// A resolved row predicate: field ids and typed literals only. There is no negation; it was pushed down
@@ -37,6 +39,19 @@ pub enum Predicate {
         /// Literals of the field's type; in canonical form at least two, sorted and unique.
         literals: Vec<Literal>,
     },
+}
+
+impl Predicate {
+    /// The ids of all fields that the predicate reads.
+    pub fn field_ids(&self) -> BTreeSet<i32> {
+        match self {
+            Self::Constant(_) => BTreeSet::new(),
+            Self::And(children) | Self::Or(children) => children.iter().flat_map(Self::field_ids).collect(),
+            Self::Unary { reference, .. }
+            | Self::Comparison { reference, .. }
+            | Self::Set { reference, .. } => BTreeSet::from([reference.id]),
+        }
+    }
 }
 
 /// A bound top-level field.
