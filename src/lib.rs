@@ -7,6 +7,7 @@
 pub mod expression;
 pub mod identity;
 pub mod policy;
+pub mod resolve;
 pub mod restriction;
 pub mod source;
 pub mod table;

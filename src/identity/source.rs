@@ -70,6 +70,11 @@ impl Subject {
         &self.name
     }
 
+    /// Whether the name is empty or only white space, which counts as no subject.
+    pub fn is_blank(&self) -> bool {
+        self.name.trim().is_empty()
+    }
+
     /// The identity revision that the subject was read from.
     pub fn revision(&self) -> &Revision {
         &self.revision

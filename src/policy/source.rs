@@ -134,6 +134,13 @@ pub struct EffectivePolicy {
     pub selections: Vec<Selection>,
 }
 
+impl EffectivePolicy {
+    /// Whether there are subjects that the policy does not apply to.
+    pub fn may_exempt(&self) -> bool {
+        self.selections.iter().all(|selection| selection.except.is_some())
+    }
+}
+
 /// One way from an object over a tag and a relation to a policy.
 #[derive(Clone, Debug)]
 pub struct Selection {

@@ -33,6 +33,13 @@ pub struct Field<'a> {
     pub required: bool,
 }
 
+impl Field<'_> {
+    /// Whether a field inside this one, at any depth, has this id.
+    pub fn has_nested_id(&self, id: i32) -> bool {
+        has_id_below(self.r#type, id)
+    }
+}
+
 impl Schema {
     /// Starts a schema; `id` is its `schema-id`, which format v1 may leave out.
     pub fn builder(id: Option<i32>) -> SchemaBuilder {

@@ -1,0 +1,289 @@
+//! From policies to restrictions: binds the selected expressions to one subject and one table, brings them
+//! to their canonical form, and refuses what conflicts. Nothing here knows HTTP.
+//!
+//! [`Resolver::resolve`] gives what the layer sends; [`Resolver::explain`] gives the same with the reasons,
+//! for people.
+
+mod bind;
+mod columns;
+mod error;
+mod explain;
+mod lower;
+mod report;
+mod rows;
+mod select;
+mod suggest;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+pub use columns::ResolvedColumnMask;
+pub use error::{ActionMisfit, ResolveError};
+pub use explain::{ExplainRequest, Explanation, Outcome};
+pub use report::{Reported, ReportedRestriction};
+pub use rows::ResolvedRowFilter;
+pub use select::Provenance;
+
+use self::{bind::Context, columns::resolve_masks, rows::resolve_row_filter};
+use crate::{
+    expression::{Condition, Rule},
+    identity::{Memberships, Subject},
+    policy::{EffectivePolicies, EffectivePolicy},
+    restriction::{ReadRestrictions, UpstreamMember},
+    table::LoadResult,
+};
+
+/// What counts as a conflict between the policies on one target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConflictRule {
+    /// Policies that resolve to different restrictions.
+    #[default]
+    BySignature,
+    /// Any two distinct policies, even when they resolve to the same.
+    ByPolicy,
+}
+
+/// What happens when the inner service sends restrictions of its own beside ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpstreamRestrictions {
+    /// They must equal ours, or the load is refused.
+    #[default]
+    Refuse,
+    /// Filters are joined with `and`, actions are united; one field with two actions is refused.
+    Conjoin,
+}
+
+/// Resolves policies for one subject and one table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resolver {
+    conflict: ConflictRule,
+    upstream: UpstreamRestrictions,
+}
+
+/// What a [`Resolver`] works on: one policy snapshot, one identity snapshot, one load result.
+#[derive(Clone, Copy, Debug)]
+pub struct ResolveRequest<'a> {
+    /// The effective policies of the table.
+    pub policies: &'a EffectivePolicies,
+    /// The authenticated subject; a governed table is refused without one.
+    pub subject: Option<&'a Subject>,
+    /// The answers for the groups that [`Resolver::groups`] lists; may be `None` when it lists none.
+    pub memberships: Option<&'a Memberships>,
+    /// The table as the inner service sends it.
+    pub table: &'a LoadResult,
+}
+
+impl Resolver {
+    /// A resolver with the default rules.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what counts as a conflict.
+    pub fn with_conflict(self, conflict: ConflictRule) -> Self {
+        Self { conflict, ..self }
+    }
+
+    /// Sets what happens to restrictions of the inner service.
+    pub fn with_upstream_restrictions(self, upstream: UpstreamRestrictions) -> Self {
+        Self { upstream, ..self }
+    }
+
+    /// Every group that the policies name, in any branch or exemption, each once: what has to be asked of
+    /// the identity source, in one call.
+    pub fn groups(policies: &EffectivePolicies) -> Vec<&str> {
+        let mut groups = BTreeSet::new();
+        for effective in policies.all() {
+            groups_of(effective, &mut groups);
+        }
+        groups.into_iter().collect()
+    }
+
+    /// The restrictions of a governed load. Report-only policies take no part; see [`Resolver::report`].
+    ///
+    /// # Errors
+    ///
+    /// Whatever cannot be resolved without doubt. The load must then be refused.
+    pub fn resolve(&self, request: ResolveRequest<'_>) -> Result<Resolution, ResolveError> {
+        let context = context(request.subject, request.memberships)?;
+        let ResolveRequest { policies, table, .. } = request;
+        let filters = policies.row_filters.iter().filter(|effective| effective.policy.enforce);
+        let row_filter = resolve_row_filter(filters, table.schema(), context, self.conflict)?;
+        let column_masks = resolve_masks(policies, true, table, context, self.conflict)?;
+        let exempt = exempt_policies(policies, context)?;
+        let restrictions = read_restrictions(row_filter.as_ref(), &column_masks)?;
+        let member = self.member(&restrictions, table)?;
+        Ok(Resolution { row_filter, column_masks, exempt, restrictions, member })
+    }
+
+    /// What the report-only policies would have done, each for itself: they take no part in conflicts, and
+    /// one that cannot be resolved says why.
+    pub fn report(&self, request: ResolveRequest<'_>) -> Vec<Reported> {
+        report::report(request)
+    }
+
+    /// The text of the `read-restrictions` member to send, or `None` when nothing of ours is to be enforced.
+    fn member(&self, ours: &ReadRestrictions, table: &LoadResult) -> Result<Option<Box<str>>, ResolveError> {
+        if ours.is_empty() {
+            return Ok(None);
+        }
+        let upstream = match table.read_restrictions() {
+            Some(text) => UpstreamMember::parse(text).map_err(ResolveError::Upstream)?,
+            None => None,
+        };
+        let Some(upstream) = upstream else { return Ok(Some(ours.to_json().into())) };
+        match self.upstream {
+            UpstreamRestrictions::Refuse => upstream.must_equal(ours).map(|()| ours.to_json()),
+            UpstreamRestrictions::Conjoin => {
+                check_parents(ours, &upstream, table)?;
+                upstream.conjoin(ours)
+            }
+        }
+        .map(|member| Some(member.into()))
+        .map_err(ResolveError::Upstream)
+    }
+}
+
+/// What was resolved for one load, and why.
+#[derive(Clone, Debug)]
+pub struct Resolution {
+    row_filter: Option<ResolvedRowFilter>,
+    column_masks: Vec<ResolvedColumnMask>,
+    exempt: Vec<Arc<str>>,
+    restrictions: ReadRestrictions,
+    member: Option<Box<str>>,
+}
+
+impl Resolution {
+    /// The row filter, a constant true included.
+    pub fn row_filter(&self) -> Option<&ResolvedRowFilter> {
+        self.row_filter.as_ref()
+    }
+
+    /// The masks, sorted by field id.
+    pub fn column_masks(&self) -> &[ResolvedColumnMask] {
+        &self.column_masks
+    }
+
+    /// The policies that exempt the subject.
+    pub fn exempt(&self) -> &[Arc<str>] {
+        &self.exempt
+    }
+
+    /// The text of the `read-restrictions` member that the load result must carry, restrictions of the
+    /// inner service included. `None` when no local policy restricts this subject: the body stays as it is.
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
+    /// The restrictions that the local policies ask for.
+    pub fn restrictions(&self) -> &ReadRestrictions {
+        &self.restrictions
+    }
+
+    /// The names of the policies that took part, each once.
+    pub fn policies(&self) -> BTreeSet<&Arc<str>> {
+        let filters = self.row_filter.iter().flat_map(|filter| &filter.policies);
+        let masks = self.column_masks.iter().flat_map(|mask| mask.policies.iter());
+        filters.chain(masks).map(|provenance| &provenance.policy).collect()
+    }
+
+    /// What an entity tag has to depend on beside the revisions: a digest input that differs whenever the
+    /// restrictions or the exemptions differ.
+    pub fn fingerprint(&self) -> String {
+        serde_json::json!([self.member, self.exempt]).to_string()
+    }
+}
+
+fn read_restrictions(
+    row_filter: Option<&ResolvedRowFilter>,
+    column_masks: &[ResolvedColumnMask],
+) -> Result<ReadRestrictions, ResolveError> {
+    let predicate = row_filter.map(|filter| filter.predicate.clone());
+    ReadRestrictions::new(predicate, column_masks.iter().map(|mask| mask.projection))
+        .map_err(ResolveError::Projections)
+}
+
+/// The subject as expressions see it. A blank name is no subject, and both halves of the identity must come
+/// from one snapshot.
+fn context<'a>(
+    subject: Option<&'a Subject>,
+    memberships: Option<&'a Memberships>,
+) -> Result<Context<'a>, ResolveError> {
+    let subject = subject.filter(|subject| !subject.is_blank()).ok_or(ResolveError::SubjectMissing)?;
+    if memberships.is_some_and(|memberships| memberships.revision() != subject.revision()) {
+        return Err(ResolveError::InconsistentIdentity);
+    }
+    Ok(Context { subject: subject.name(), memberships })
+}
+
+/// The enforced policies of which every selection exempts the subject, each once.
+fn exempt_policies(
+    policies: &EffectivePolicies,
+    context: Context<'_>,
+) -> Result<Vec<Arc<str>>, ResolveError> {
+    let mut exempt = BTreeSet::new();
+    for effective in policies.all().filter(|effective| effective.policy.enforce && effective.may_exempt()) {
+        if select::select(effective, context)?.is_none() {
+            exempt.insert(effective.policy.name.clone());
+        }
+    }
+    Ok(exempt.into_iter().collect())
+}
+
+/// A projection on a column and one on a field inside it must not stand side by side. Ours are on top-level
+/// fields, so only the inner service's can lie inside.
+fn check_parents(
+    ours: &ReadRestrictions,
+    upstream: &UpstreamMember<'_>,
+    table: &LoadResult,
+) -> Result<(), ResolveError> {
+    let fields = ours.projections().iter().filter_map(|ours| table.schema().field_by_id(ours.field_id));
+    for field in fields {
+        if let Some(inside) = upstream.projections().find(|theirs| field.has_nested_id(theirs.field_id)) {
+            return Err(ResolveError::NestedFieldId { field_id: inside.field_id });
+        }
+    }
+    Ok(())
+}
+
+fn groups_of<'a>(effective: &'a EffectivePolicy, groups: &mut BTreeSet<&'a str>) {
+    let excepts = effective.selections.iter().filter_map(|selection| selection.except.as_ref());
+    groups.extend(excepts.flat_map(|except| &except.groups).map(String::as_str));
+    let Ok(expression) = &effective.policy.expression else { return };
+    match expression.rule() {
+        Rule::Filter { branches, fallback } => {
+            for branch in branches {
+                groups_in(&branch.condition, groups);
+                groups_in(&branch.result, groups);
+            }
+            groups_in(fallback, groups);
+        }
+        Rule::Mask { branches, .. } => {
+            for branch in branches {
+                groups_in(&branch.condition, groups);
+            }
+        }
+    }
+}
+
+fn groups_in<'a>(condition: &'a Condition, groups: &mut BTreeSet<&'a str>) {
+    match condition {
+        Condition::IsGroupMember(group) => {
+            groups.insert(&group.name);
+        }
+        Condition::Not(child) => groups_in(child, groups),
+        Condition::And(children) | Condition::Or(children) => {
+            for child in children {
+                groups_in(child, groups);
+            }
+        }
+        Condition::Constant(_)
+        | Condition::Compare { .. }
+        | Condition::IsNull(_)
+        | Condition::NotNull(_)
+        | Condition::In { .. }
+        | Condition::ColumnIsUser { .. }
+        | Condition::UserIs { .. }
+        | Condition::UserIn(_) => {}
+    }
+}
