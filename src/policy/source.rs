@@ -64,6 +64,21 @@ pub struct TableIdent {
     pub name: String,
 }
 
+impl TableIdent {
+    /// A table by its parts, the namespace levels outermost first.
+    pub fn new<T: Into<String>>(
+        catalog: impl Into<String>,
+        namespace: impl IntoIterator<Item = T>,
+        name: impl Into<String>,
+    ) -> Self {
+        Self {
+            catalog: catalog.into(),
+            namespace: namespace.into_iter().map(Into::into).collect(),
+            name: name.into(),
+        }
+    }
+}
+
 /// What a [`PolicySource`] is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRequest<'a> {
@@ -189,6 +204,11 @@ pub enum PolicyType {
 }
 
 impl PolicyType {
+    /// The type that a policy object names; `None` for a type that takes no part in resolution.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::RowFilter, Self::ColumnMask].into_iter().find(|policy_type| policy_type.as_str() == name)
+    }
+
     /// The name in a policy object.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -218,6 +238,58 @@ pub struct ObjectName {
     /// The top-level column.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
+}
+
+impl ObjectName {
+    /// A catalog.
+    pub fn catalog(catalog: impl Into<String>) -> Self {
+        Self { catalog: catalog.into(), namespace: Vec::new(), table: None, column: None }
+    }
+
+    /// A namespace by its levels, outermost first.
+    pub fn namespace<T: Into<String>>(
+        catalog: impl Into<String>,
+        levels: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let namespace = levels.into_iter().map(Into::into).collect();
+        Self { namespace, ..Self::catalog(catalog) }
+    }
+
+    /// A table in a namespace.
+    pub fn table<T: Into<String>>(
+        catalog: impl Into<String>,
+        namespace: impl IntoIterator<Item = T>,
+        table: impl Into<String>,
+    ) -> Self {
+        Self { table: Some(table.into()), ..Self::namespace(catalog, namespace) }
+    }
+
+    /// A top-level column of a table.
+    pub fn column<T: Into<String>>(
+        catalog: impl Into<String>,
+        namespace: impl IntoIterator<Item = T>,
+        table: impl Into<String>,
+        column: impl Into<String>,
+    ) -> Self {
+        Self { column: Some(column.into()), ..Self::table(catalog, namespace, table) }
+    }
+}
+
+impl fmt::Display for ObjectName {
+    /// The parts from the innermost outwards: `column "phone" of table "orders" in namespace ["sales"] of
+    /// catalog "prod"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(column) = &self.column {
+            write!(f, "column {column:?} of ")?;
+        }
+        if let Some(table) = &self.table {
+            write!(f, "table {table:?} in ")?;
+        }
+        if !self.namespace.is_empty() {
+            write!(f, "namespace {:?} of ", self.namespace)?;
+        }
+        write!(f, "catalog {:?}", self.catalog)
+    }
 }
 
 /// A policy that an effective tag leads to and that does not apply.

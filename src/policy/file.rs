@@ -1,0 +1,268 @@
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    str,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+
+use super::{
+    document::{Document, Format},
+    error::GovernanceError,
+    governance::Governance,
+    source::{EffectivePolicies, PolicySource, SourceStatus, TableRequest},
+};
+use crate::{
+    identity::{Directory, RequestUser},
+    source::{BoxFuture, SourceError},
+};
+
+/// How often the file is read unless told otherwise.
+const DEFAULT_POLL: Duration = Duration::from_millis(500);
+
+/// The shortest time between two reads.
+const MIN_POLL: Duration = Duration::from_millis(1);
+
+/// The [`Governance`] of a file, TOML or JSON by the extension `.toml` or `.json`, followed while the file
+/// changes.
+///
+/// The file is read at a fixed interval. What happens then:
+///
+/// | the file | what is in force |
+/// |---|---|
+/// | holds new content, the same in two reads one interval apart, and it is valid | the new content, whole |
+/// | holds new content that is invalid, or says nothing at all | the last good one |
+/// | is gone or cannot be read | the last good one |
+/// | is written again with the same bytes | what was |
+///
+/// Two equal reads are asked for because editors truncate a file before they write it. A file *says
+/// nothing* when it is blank, or has comments only, or is `{}`: that is valid at start-up, and governs
+/// nothing. To stop governing at run time, write `policies = []`.
+///
+/// An error is logged once through `tracing`, and shows in [`status`](PolicySource::status) until the file
+/// is good again. The age there is the time since the file was last read and found to hold what is in force.
+///
+/// Clones share one reader of the file. It ends when the last clone and the last directory are dropped.
+#[derive(Clone)]
+pub struct GovernanceFile(Arc<Handle>);
+
+struct Handle {
+    followed: Arc<Followed>,
+    /// Dropped with the last handle, which is what the reader waits for.
+    _stop: Sender<()>,
+}
+
+/// What the reader leaves for everybody else.
+struct Followed {
+    path: PathBuf,
+    format: Format,
+    governance: ArcSwap<Governance>,
+    freshness: Mutex<Freshness>,
+}
+
+struct Freshness {
+    /// When the file was last found to hold what is in force.
+    confirmed: Instant,
+    error: Option<String>,
+}
+
+impl GovernanceFile {
+    /// Reads the file and follows it, with a read every half second.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch_every`](Self::watch_every).
+    pub fn watch(path: impl Into<PathBuf>) -> Result<Self, GovernanceError> {
+        Self::watch_every(path, DEFAULT_POLL)
+    }
+
+    /// Reads the file and follows it, with a read every `poll` (at least a millisecond). A change is in
+    /// force after two equal reads.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, its name ends in neither `.toml` nor `.json`, or its content is
+    /// invalid.
+    pub fn watch_every(path: impl Into<PathBuf>, poll: Duration) -> Result<Self, GovernanceError> {
+        let path = path.into();
+        let Some(format) = Format::of_path(&path) else {
+            return Err(GovernanceError::about_file(&path, "expected a name that ends in .toml or .json"));
+        };
+        let read_at = Instant::now();
+        let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+        let governance = parse(&path, format, &bytes)?;
+        tracing::info!(path = %path.display(), revision = %governance.revision(), "governance file in force");
+        let followed = Arc::new(Followed {
+            path,
+            format,
+            governance: ArcSwap::from_pointee(governance),
+            freshness: Mutex::new(Freshness { confirmed: read_at, error: None }),
+        });
+        let (stop, stopped) = mpsc::channel();
+        let reader = Reader { followed: Arc::clone(&followed), in_force: bytes, latest: None };
+        thread::Builder::new()
+            .name("governance-file".into())
+            .spawn(move || reader.run(&stopped, poll.max(MIN_POLL)))
+            .map_err(|error| {
+                GovernanceError::about_file(&followed.path, format!("cannot start its reader: {error}"))
+            })?;
+        Ok(Self(Arc::new(Handle { followed, _stop: stop })))
+    }
+
+    /// The model in force.
+    pub fn current(&self) -> Arc<Governance> {
+        self.0.followed.governance.load_full()
+    }
+
+    /// An identity source: the user as `user` finds it, the `[groups]` of the file.
+    pub fn directory(&self, user: RequestUser) -> Directory {
+        let file = self.clone();
+        Directory::following(user, move || Arc::clone(file.0.followed.governance.load().groups()))
+    }
+}
+
+impl PolicySource for GovernanceFile {
+    fn effective_policies<'a>(
+        &'a self,
+        request: TableRequest<'a>,
+    ) -> BoxFuture<'a, Result<Arc<EffectivePolicies>, SourceError>> {
+        self.0.followed.governance.load().answer(request)
+    }
+
+    fn status(&self) -> SourceStatus {
+        let freshness = self.0.followed.freshness();
+        SourceStatus { age: Some(freshness.confirmed.elapsed()), error: freshness.error.clone() }
+    }
+}
+
+impl fmt::Debug for GovernanceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GovernanceFile").field("path", &self.0.followed.path).finish_non_exhaustive()
+    }
+}
+
+impl Followed {
+    fn freshness(&self) -> MutexGuard<'_, Freshness> {
+        // Both fields are written in one step each, so a panic elsewhere leaves nothing half done.
+        self.freshness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file was read at `read_at` and holds what is in force.
+    fn confirm(&self, read_at: Instant) {
+        let mut freshness = self.freshness();
+        freshness.confirmed = read_at;
+        if freshness.error.take().is_some() {
+            tracing::info!(path = %self.path.display(), "governance file is good again");
+        }
+    }
+
+    /// The file cannot be used; what is in force stays.
+    fn report(&self, error: &GovernanceError) {
+        let message = error.to_string();
+        let mut freshness = self.freshness();
+        if freshness.error.as_ref() != Some(&message) {
+            let age = freshness.confirmed.elapsed();
+            tracing::error!(error = %message, ?age, "governance file not usable, the last good one stays in force");
+            freshness.error = Some(message);
+        }
+    }
+}
+
+/// Reads the file again and again.
+///
+/// A plain thread and plain reads: how often the file is read is a promise, and a notification of the
+/// operating system is lost on network file systems, on bind mounts and when a directory is swapped, just
+/// where configuration is kept. Neither does it tell when a writer has finished.
+struct Reader {
+    followed: Arc<Followed>,
+    /// The content that is in force.
+    in_force: Vec<u8>,
+    /// Other content that the last read found.
+    latest: Option<Candidate>,
+}
+
+struct Candidate {
+    bytes: Vec<u8>,
+    /// Whether it was already found to be unusable.
+    rejected: bool,
+}
+
+impl Reader {
+    fn run(mut self, stopped: &Receiver<()>, poll: Duration) {
+        // Nothing is ever sent: the channel closes when the last handle is dropped.
+        while stopped.recv_timeout(poll) == Err(RecvTimeoutError::Timeout) {
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let read_at = Instant::now();
+        let bytes = match fs::read(&self.followed.path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.latest = None;
+                return self.followed.report(&unreadable(&self.followed.path, &error));
+            }
+        };
+        if bytes == self.in_force {
+            self.latest = None;
+            return self.followed.confirm(read_at);
+        }
+        match &mut self.latest {
+            Some(candidate) if candidate.bytes == bytes => {
+                if !candidate.rejected {
+                    candidate.rejected = true;
+                    self.replace(bytes, read_at);
+                }
+            }
+            _ => self.latest = Some(Candidate { bytes, rejected: false }),
+        }
+    }
+
+    fn replace(&mut self, bytes: Vec<u8>, read_at: Instant) {
+        let Followed { path, format, governance, .. } = &*self.followed;
+        match parse_again(path, *format, &bytes) {
+            Ok(new) => {
+                tracing::info!(path = %path.display(), revision = %new.revision(), "governance file in force");
+                governance.store(Arc::new(new));
+                self.in_force = bytes;
+                self.latest = None;
+                self.followed.confirm(read_at);
+            }
+            Err(error) => self.followed.report(&error),
+        }
+    }
+}
+
+fn parse(path: &Path, format: Format, bytes: &[u8]) -> Result<Governance, GovernanceError> {
+    Governance::parse(text(path, bytes)?, format).map_err(|error| error.in_file(path))
+}
+
+/// Parses content that is to replace other content, and therefore must say something.
+fn parse_again(path: &Path, format: Format, bytes: &[u8]) -> Result<Governance, GovernanceError> {
+    let governance = parse(path, format, bytes)?;
+    if governance.is_empty() && Document::parse(text(path, bytes)?, format).is_ok_and(|it| it.is_empty()) {
+        return Err(GovernanceError::about_file(
+            path,
+            "the file says nothing, which is valid at start-up only",
+        ));
+    }
+    Ok(governance)
+}
+
+fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, GovernanceError> {
+    str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        GovernanceError::about_file(path, format!("not UTF-8 in line {line}"))
+    })
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> GovernanceError {
+    GovernanceError::about_file(path, format!("cannot be read: {error}"))
+}
