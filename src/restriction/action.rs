@@ -4,7 +4,7 @@ use crate::table::{Field, PrimitiveType, Type};
 
 /// What a reader must do to the values of a column.
 ///
-/// Two things to know before choosing one: the
+/// What each does to a value is [`mask`](super::mask())'s to say. Two things to know before choosing one: the
 /// `show-…` actions pass values of four code points or fewer in clear, and hashes of a small domain (a
 /// country, a birthday) can be reversed by hashing the whole domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

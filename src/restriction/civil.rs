@@ -57,6 +57,11 @@ pub(super) fn format_timestamp(micros: i64) -> String {
     format!("{}T{}", format_date(days), format_time(micros.rem_euclid(MICROS_PER_DAY)))
 }
 
+/// The civil date of a count of days; `None` outside the years -9999 to 9999.
+pub(super) fn date_of_days(days: i64) -> Option<Date> {
+    EPOCH.checked_add(SignedDuration::from_secs(days.checked_mul(SECONDS_PER_DAY)?)).ok()
+}
+
 /// Days since 1970-01-01.
 pub(super) fn days_since_epoch(date: Date) -> Option<i32> {
     i32::try_from(date.duration_since(EPOCH).as_secs() / SECONDS_PER_DAY).ok()
