@@ -90,22 +90,9 @@ impl GovernanceFile {
     /// When the file cannot be read, its name ends in neither `.toml` nor `.json`, or its content is
     /// invalid.
     pub fn watch_every(path: impl Into<PathBuf>, poll: Duration) -> Result<Self, GovernanceError> {
-        let path = path.into();
-        let Some(format) = Format::of_path(&path) else {
-            return Err(GovernanceError::about_file(&path, "expected a name that ends in .toml or .json"));
-        };
-        let read_at = Instant::now();
-        let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
-        let governance = parse(&path, format, &bytes)?;
-        tracing::info!(path = %path.display(), revision = %governance.revision(), "governance file in force");
-        let followed = Arc::new(Followed {
-            path,
-            format,
-            governance: ArcSwap::from_pointee(governance),
-            freshness: Mutex::new(Freshness { confirmed: read_at, error: None }),
-        });
+        let reader = Reader::open(path.into())?;
+        let followed = Arc::clone(&reader.followed);
         let (stop, stopped) = mpsc::channel();
-        let reader = Reader { followed: Arc::clone(&followed), in_force: bytes, latest: None };
         thread::Builder::new()
             .name("governance-file".into())
             .spawn(move || reader.run(&stopped, poll.max(MIN_POLL)))
@@ -194,6 +181,24 @@ struct Candidate {
 }
 
 impl Reader {
+    /// Reads the file for the first time, and puts it in force.
+    fn open(path: PathBuf) -> Result<Self, GovernanceError> {
+        let Some(format) = Format::of_path(&path) else {
+            return Err(GovernanceError::about_file(&path, "expected a name that ends in .toml or .json"));
+        };
+        let read_at = Instant::now();
+        let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+        let governance = parse(&path, format, &bytes)?;
+        tracing::info!(path = %path.display(), revision = %governance.revision(), "governance file in force");
+        let followed = Arc::new(Followed {
+            path,
+            format,
+            governance: ArcSwap::from_pointee(governance),
+            freshness: Mutex::new(Freshness { confirmed: read_at, error: None }),
+        });
+        Ok(Self { followed, in_force: bytes, latest: None })
+    }
+
     fn run(mut self, stopped: &Receiver<()>, poll: Duration) {
         // Nothing is ever sent: the channel closes when the last handle is dropped.
         while stopped.recv_timeout(poll) == Err(RecvTimeoutError::Timeout) {
@@ -265,4 +270,207 @@ fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, GovernanceError> {
 
 fn unreadable(path: &Path, error: &io::Error) -> GovernanceError {
     GovernanceError::about_file(path, format!("cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const PII: &str = "tags = [{ name = \"pii\" }]";
+    const PHI: &str = "tags = [{ name = \"phi\" }]";
+    const BAD: &str = "tags = [{ name = \"pii\", parent = \"data\" }]";
+
+    /// A file that is read when the test says so.
+    struct File {
+        reader: Reader,
+        folder: TempDir,
+    }
+
+    impl File {
+        fn new(content: &str) -> Self {
+            let folder = TempDir::new().unwrap();
+            let path = folder.path().join("governance.toml");
+            fs::write(&path, content).unwrap();
+            Self { reader: Reader::open(path).unwrap(), folder }
+        }
+
+        fn path(&self) -> &Path {
+            &self.reader.followed.path
+        }
+
+        fn write(&self, content: &str) {
+            fs::write(self.path(), content).unwrap();
+        }
+
+        /// Reads once, and tells which tags are in force.
+        fn read(&mut self) -> Vec<String> {
+            self.reader.read();
+            let governance = self.reader.followed.governance.load();
+            governance.tags().iter().map(|tag| tag.name.to_string()).collect()
+        }
+
+        fn error(&self) -> Option<String> {
+            self.reader.followed.freshness().error.clone()
+        }
+
+        fn confirmed(&self) -> Instant {
+            self.reader.followed.freshness().confirmed
+        }
+    }
+
+    #[test]
+    fn new_content_is_in_force_with_the_second_equal_read() {
+        let mut file = File::new(PII);
+        file.write(PHI);
+        assert_eq!(file.read(), ["pii"]);
+        assert_eq!(file.read(), ["phi"]);
+        assert_eq!(file.error(), None);
+    }
+
+    #[test]
+    fn content_that_changes_between_two_reads_is_not_yet_in_force() {
+        let mut file = File::new(PII);
+        for half_written in ["", "tags = []", "tags = [{ name = \"p\" }]"] {
+            file.write(half_written);
+            assert_eq!(file.read(), ["pii"]);
+        }
+        file.write(PHI);
+        assert_eq!(file.read(), ["pii"]);
+        assert_eq!(file.read(), ["phi"]);
+        assert_eq!(file.error(), None, "nothing half written was ever reported");
+    }
+
+    #[test]
+    fn two_equal_reads_have_to_follow_each_other() {
+        let mut file = File::new(PII);
+        for content in [PHI, PII, PHI, BAD, PHI] {
+            file.write(content);
+            assert_eq!(file.read(), ["pii"]);
+        }
+    }
+
+    #[test]
+    fn a_read_that_fails_between_two_equal_reads_starts_anew() {
+        let mut file = File::new(PII);
+        file.write(PHI);
+        file.read();
+        fs::remove_file(file.path()).unwrap();
+        file.read();
+        file.write(PHI);
+        assert_eq!(file.read(), ["pii"]);
+        assert_eq!(file.read(), ["phi"]);
+    }
+
+    #[test]
+    fn invalid_content_is_reported_and_the_last_good_one_stays() {
+        let mut file = File::new(PII);
+        let confirmed = file.confirmed();
+        file.write(BAD);
+        file.read();
+        assert_eq!(file.error(), None, "it may be half written");
+        assert_eq!(file.read(), ["pii"]);
+        let error = file.error().unwrap();
+        assert!(error.contains("governance.toml:1:34: unknown member `parent`"), "{error}");
+        file.read();
+        assert_eq!(file.error().as_ref(), Some(&error));
+        assert_eq!(file.confirmed(), confirmed, "the age grows");
+
+        file.write(PII);
+        file.read();
+        assert_eq!(file.error(), None, "what is in force is there again");
+        assert!(file.confirmed() > confirmed);
+    }
+
+    #[test]
+    fn valid_content_after_invalid_content_is_in_force() {
+        let mut file = File::new(PII);
+        file.write(BAD);
+        file.read();
+        file.read();
+        file.write(PHI);
+        file.read();
+        assert!(file.error().is_some(), "nothing better is known yet");
+        assert_eq!(file.read(), ["phi"]);
+        assert_eq!(file.error(), None);
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_is_valid_at_start_up_only() {
+        for nothing in ["", " \r\n\t", "# to do\n"] {
+            assert!(File::new(nothing).read().is_empty());
+            let mut file = File::new(PII);
+            file.write(nothing);
+            file.read();
+            assert_eq!(file.read(), ["pii"]);
+            assert!(file.error().unwrap().contains("says nothing"));
+        }
+        let mut file = File::new(PII);
+        file.write("policies = []");
+        file.read();
+        assert!(file.read().is_empty(), "said on purpose");
+    }
+
+    #[test]
+    fn a_file_that_is_not_text_is_reported() {
+        let mut file = File::new(PII);
+        fs::write(file.path(), b"tags = []\n# \xff").unwrap();
+        file.read();
+        assert_eq!(file.read(), ["pii"]);
+        assert!(file.error().unwrap().ends_with("not UTF-8 in line 2"));
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_unreadable_is_reported_and_found_again() {
+        let mut file = File::new(PII);
+        fs::remove_file(file.path()).unwrap();
+        assert_eq!(file.read(), ["pii"]);
+        assert!(file.error().unwrap().contains("cannot be read"));
+        fs::create_dir(file.path()).unwrap();
+        assert_eq!(file.read(), ["pii"]);
+        assert!(file.error().unwrap().contains("cannot be read"));
+        fs::remove_dir(file.path()).unwrap();
+        file.write(PHI);
+        file.read();
+        assert_eq!(file.read(), ["phi"]);
+        assert_eq!(file.error(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_renamed_over_is_followed() {
+        let mut file = File::new(PII);
+        let new = file.folder.path().join("new");
+        fs::write(&new, PHI).unwrap();
+        fs::rename(&new, file.path()).unwrap();
+        file.read();
+        assert_eq!(file.read(), ["phi"]);
+    }
+
+    #[test]
+    fn the_same_bytes_again_change_nothing() {
+        let mut file = File::new(PII);
+        let before = file.reader.followed.governance.load_full();
+        file.write(PII);
+        file.read();
+        file.read();
+        assert!(Arc::ptr_eq(&before, &file.reader.followed.governance.load_full()));
+    }
+
+    #[test]
+    fn the_reader_ends_with_the_last_handle() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("governance.json");
+        fs::write(&path, "{}").unwrap();
+        let file = GovernanceFile::watch_every(path, Duration::from_secs(3600)).unwrap();
+        let followed = Arc::downgrade(&file.0.followed);
+        let directory = file.directory(RequestUser::fixed("alice"));
+        drop(file.clone());
+        drop(file);
+        assert!(followed.upgrade().is_some(), "the directory still follows the file");
+        drop(directory);
+        while followed.strong_count() > 0 {
+            thread::yield_now();
+        }
+    }
 }
