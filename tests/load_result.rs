@@ -992,6 +992,54 @@ fn fixture_as_load_result(number: u32) -> Vec<u8> {
     [b"{\"metadata\":", &fixture(number)[..], b"}"].concat()
 }
 
+/// Reading again what was read before.
+mod known {
+    use super::*;
+
+    #[test]
+    fn the_same_metadata_give_the_same_facts() {
+        let known = LoadResult::read(fixture(1)).unwrap().known_metadata();
+        assert_eq!(known.size(), fixture(1).len());
+        let text = String::from_utf8(fixture(1).to_vec()).unwrap();
+        // New credentials behind, another location before, and the metadata at another place.
+        let body = text.replace("us-west-2", "eu-north-1").replacen("00001-5f2f", "00002-ab", 1);
+        let table = LoadResult::read_knowing(body.clone().into(), Some(&known)).unwrap();
+        assert_eq!(format!("{table:?}"), format!("{:?}", read(&body).unwrap()));
+        assert_ne!(table.metadata(), read(&text).unwrap().metadata());
+    }
+
+    #[test]
+    fn other_metadata_are_read() {
+        let known = read(with_schema(SCHEMA)).unwrap().known_metadata();
+        for body in [
+            with_schema(&SCHEMA.replace("\"a\"", "\"b\"")),
+            with_schema(SCHEMA).replace(":2", ": 2"),
+            with_metadata(&format!(r#""current-schema-id":0,"schemas":[{SCHEMA}],"x":1"#)),
+        ] {
+            let table = LoadResult::read_knowing(body.clone().into(), Some(&known)).unwrap();
+            assert_eq!(format!("{table:?}"), format!("{:?}", read(&body).unwrap()));
+        }
+    }
+
+    #[test]
+    fn the_rest_is_checked_all_the_same() {
+        let body = with_schema(SCHEMA);
+        let known = read(&body).unwrap().known_metadata();
+        let metadata = &body[1..body.len() - 1];
+        for body in [
+            format!("{{{metadata}"),
+            format!("{{{metadata}}}}}"),
+            format!("{{{metadata},{metadata}}}"),
+            format!("{{{metadata},\"config\":{{}}"),
+            format!("{{{metadata}\"config\":{{}}}}"),
+            format!("{{\"read-restrictions\":{{}},{metadata},\"read-restrictions\":{{}}}}"),
+        ] {
+            let error = LoadResult::read_knowing(body.clone().into(), Some(&known)).unwrap_err();
+            assert_eq!(error, read(&body).unwrap_err());
+        }
+    }
+}
+
 mod recognition {
     use super::*;
 

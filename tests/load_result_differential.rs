@@ -274,11 +274,15 @@ proptest! {
         seed in select(seeds()),
         mutations in vec(mutation(), 1..3),
     ) {
+        let known = LoadResult::read(seed.clone().into()).ok().map(|table| table.known_metadata());
         let mut body = seed.into_bytes();
         for mutation in &mutations {
             mutation.apply(&mut body);
         }
         agree(&body);
+        let body = Bytes::from(body);
+        let again = LoadResult::read_knowing(body.clone(), known.as_ref());
+        prop_assert_eq!(format!("{again:?}"), format!("{:?}", LoadResult::read(body)));
     }
 
     #[test]

@@ -50,6 +50,29 @@ struct Metadata {
     older: Vec<SchemaHead>,
 }
 
+/// Metadata that were read before, so that the same text need not be looked at again.
+///
+/// It keeps the body that it came from alive as a whole, with the credentials that may be in it.
+#[derive(Clone, Debug)]
+pub struct KnownMetadata {
+    body: Bytes,
+    place: Range<usize>,
+    facts: Arc<Metadata>,
+}
+
+impl KnownMetadata {
+    /// How many bytes it keeps alive.
+    pub fn size(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Passes over the metadata that come next, if they are these.
+    fn find(&self, scanner: &mut Scanner<'_>) -> Option<(Range<usize>, Arc<Metadata>)> {
+        let found = scanner.skip_known(&self.body[self.place.clone()])?;
+        Some((found, Arc::clone(&self.facts)))
+    }
+}
+
 impl LoadResult {
     /// Reads the whole body of a load result.
     ///
@@ -57,12 +80,28 @@ impl LoadResult {
     ///
     /// When the body is not what is described [above](LoadResult).
     pub fn read(body: Bytes) -> Result<Self> {
+        Self::read_knowing(body, None)
+    }
+
+    /// Reads the whole body of a load result. If its metadata are byte for byte those that are known, which
+    /// takes but a comparison, they are not read again. The result is the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LoadResult::read`].
+    pub fn read_knowing(body: Bytes, known: Option<&KnownMetadata>) -> Result<Self> {
         let (mut metadata, mut metadata_location, mut read_restrictions) = (None, None, None);
         let mut scanner = Scanner::new(&body, 0);
         scanner.peek()?;
         let start = scanner.offset();
         scanner.object("load result", |scanner, name| match name.text {
-            b"metadata" => once(&mut metadata, "metadata", name, Metadata::read(&body, scanner)?),
+            b"metadata" => {
+                let found = match known.and_then(|known| known.find(scanner)) {
+                    Some(found) => found,
+                    None => Metadata::read(&body, scanner)?,
+                };
+                once(&mut metadata, "metadata", name, found)
+            }
             b"metadata-location" => {
                 let location = read_optional_string(scanner, "metadata-location")?;
                 once(&mut metadata_location, "metadata-location", name, location)
@@ -133,6 +172,11 @@ impl LoadResult {
     /// Where the value of `metadata` stands in the body.
     pub fn metadata(&self) -> Range<usize> {
         self.metadata.clone()
+    }
+
+    /// What [`LoadResult::read_knowing`] takes to read the next load result of the same table.
+    pub fn known_metadata(&self) -> KnownMetadata {
+        KnownMetadata { body: self.body.clone(), place: self.metadata(), facts: Arc::clone(&self.facts) }
     }
 
     /// The current schema.

@@ -10,7 +10,7 @@ mod schema_json;
 mod types;
 
 pub use error::LoadResultError;
-pub use load_result::LoadResult;
+pub use load_result::{KnownMetadata, LoadResult};
 pub use recognize::is_load_result;
 pub use schema::{Field, Schema, SchemaBuilder};
 pub use types::{NestedField, PrimitiveType, Type};

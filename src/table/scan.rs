@@ -125,6 +125,16 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
+    /// Passes over an object that was read before at the same depth, if exactly that comes next.
+    pub fn skip_known(&mut self, object: &[u8]) -> Option<Range<usize>> {
+        self.peek().ok()?;
+        let start = self.at;
+        self.text[start..].starts_with(object).then(|| {
+            self.at += object.len();
+            start..self.at
+        })
+    }
+
     fn string(&mut self) -> Result<RawString<'a>> {
         let start = pass_quote(self.text, self.at)?;
         let (end, escaped) = string_end(self.text, start)?;
