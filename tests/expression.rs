@@ -8,10 +8,14 @@ use std::thread;
 use iceberg_read_restrictions::expression::{Expression, ExpressionError};
 use serde::Deserialize;
 
+#[path = "expression/grammar.rs"]
+mod grammar;
 #[path = "expression/print.rs"]
 mod print;
 #[path = "expression/properties.rs"]
 mod properties;
+#[path = "expression/write.rs"]
+mod write;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -75,7 +75,7 @@ fn condition(tree: &Tree, id: NodeId) -> Result<Condition, Refusal> {
         }
         Form::Scalar(Some(LiteralValue::Boolean(value))) => Condition::Constant(*value),
         Form::Column(name) => {
-            let name = serde_json::Value::from(&**name);
+            let name = quoted(name);
             return refuse(*span, format!("a bare column is not a predicate; write `col({name}) == true`"));
         }
         Form::SessionUser | Form::Scalar(_) | Form::Array(_) => {
@@ -133,10 +133,14 @@ fn negated(operator: ComparisonOperator, what: &str, span: Span) -> Result<bool,
 fn incomparable(left: &Node, right: &Node) -> String {
     let either = |test: fn(&Form) -> bool| [left, right].into_iter().find(|node| test(&node.form));
     if let Some(node) = either(is_boolean) {
-        return format!("{} is Boolean by itself and is never compared", describe(&node.form));
+        return format!(
+            "{} is Boolean by itself and never compared; expected `and` or `or`",
+            describe(&node.form)
+        );
     }
     if either(|form| matches!(form, Form::Array(_))).is_some() {
-        return "an array stands only on the right of `in`".to_owned();
+        return "an array stands only on the right of `in`; expected a literal, a column or `session_user()`"
+            .to_owned();
     }
     let (left, right) = (describe(&left.form), describe(&right.form));
     format!(
@@ -168,7 +172,10 @@ fn literals(elements: &[(Scalar, Span)]) -> Result<Vec<Literal>, Refusal> {
     let mut literals: Vec<Literal> = Vec::with_capacity(elements.len());
     for (scalar, span) in elements {
         let Some(value) = scalar else {
-            return refuse(*span, "an array holds no `null`; compare with `== null` beside it");
+            return refuse(
+                *span,
+                "an array holds no `null`; expected another literal (`== null` tests for null)",
+            );
         };
         if let Some(first) = literals.first() {
             let (expected, found) = (kind(&first.value), kind(value));
@@ -203,6 +210,15 @@ fn name(text: &Arc<str>, span: Span, what: &str) -> Result<Arc<str>, Refusal> {
         return refuse(span, format!("expected {what}, found an empty string"));
     }
     Ok(text.clone())
+}
+
+/// A string literal for `text`, all on one line.
+fn quoted(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json.chars().fold(String::new(), |quoted, c| match c {
+        c if c.is_control() => quoted + &format!("\\u{:04x}", c as u32),
+        c => quoted + c.encode_utf8(&mut [0; 4]),
+    })
 }
 
 fn refuse<T>(span: Span, message: impl Into<String>) -> Result<T, Refusal> {

@@ -2,6 +2,54 @@
 //!
 //! A rule knows names, conditionals and the two context functions. It knows no table and no subject;
 //! [`resolve`](crate::resolve) binds it to both.
+//!
+//! # Grammar
+//!
+//! ```text
+//! program   := "filter" ":=" expr   ("if" expr "else" ":=" expr)*
+//!            | "mask"   ":=" action ("if" expr "else" ":=" action)*     no col(...) in the conditions
+//! action    := "action" "(" string ")"
+//! expr      := and ("or" and)*
+//! and       := not ("and" not)*
+//! not       := "not" not | compare
+//! compare   := primary (("==" | "!=" | "<" | "<=" | ">" | ">=" | "in") primary)?
+//! primary   := "col" "(" string ")" | "session_user" "(" ")" | "is_group_member" "(" string ")"
+//!            | literal | array | "(" expr ")"
+//! array     := "[" literal ("," literal)* "]"
+//! literal   := string | number | "true" | "false" | "null"
+//! number    := "-"? ("0" | [1-9][0-9]*) ("." [0-9]+)?
+//! string    := a JSON string, without U+0000
+//! ```
+//!
+//! White space is space, tab, line feed and carriage return. A word is a maximal run of ASCII letters, digits and `_`:
+//! `1and` and `notcol("x")` are errors, `filter:=true` is not.
+//!
+//! # What may stand where
+//!
+//! | form | operators |
+//! |---|---|
+//! | Boolean operands | `and` `or` `not` |
+//! | column and literal, either order | `==` `!=` `<` `<=` `>` `>=` |
+//! | column and `null`, either order | `==` `!=` |
+//! | column and `session_user()`, either order | `==` `!=` |
+//! | `session_user()` and string, either order | `==` `!=` |
+//! | column before an array of one kind of literal, no null | `in` |
+//! | `session_user()` before an array of strings | `in` |
+//! | `is_group_member("g")` | none: it is Boolean itself |
+//!
+//! Everything else is an error, in every branch. A bare column is not a predicate, not even a Boolean one.
+//!
+//! # Limits
+//!
+//! | limit | value |
+//! |---|---|
+//! | source | 16 KiB |
+//! | string, decoded | 4 KiB |
+//! | number | 256 bytes |
+//! | elements of an array | 256 |
+//! | operators, calls, scalar literals and arrays in all | 256; a chain `a and b and c` is one operator |
+//! | operations inside one another | 8; a comparison is 1, and `not`, `and` and `or` add 1 each |
+//! | open grouping brackets at once | 256 |
 
 mod ast;
 mod check;
@@ -63,6 +111,7 @@ impl Expression {
     }
 }
 
+/// From the text to its tokens, to the tree as written, to the checked rule.
 fn read(source: &str) -> Result<Rule, Refusal> {
     limits::source(source)?;
     let tokens = token::tokens(source);

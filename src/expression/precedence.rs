@@ -1,4 +1,4 @@
-//! Operator precedence: the flat reading of an expression to its tree.
+//! Operator precedence: the flat reading of an expression to its tree, without recursion.
 
 use std::mem;
 
@@ -97,10 +97,7 @@ impl Builder {
 
     fn not(&mut self, span: Span) -> Result<(), Refusal> {
         if self.level.comparison.is_some() {
-            return Err(Refusal::new(
-                span,
-                "expected an operand, found `not`: it binds looser than a comparison",
-            ));
+            return Err(Refusal::new(span, "expected an operand, found `not`: a comparison binds tighter"));
         }
         self.level.nots.push(span);
         Ok(())

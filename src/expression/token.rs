@@ -6,7 +6,7 @@ use combine::{
     EasyParser, Parser, attempt, choice, many, not_followed_by, optional,
     parser::range::{range, recognize},
     position, satisfy, satisfy_map, skip_many, skip_many1,
-    stream::easy,
+    stream::{PointerOffset, easy},
     value,
 };
 
@@ -15,23 +15,11 @@ use super::{
     rule::Span,
 };
 
-/// The keywords and the names of the functions.
+/// The keywords, and the names of the functions.
+#[rustfmt::skip]
 const WORDS: [&str; 15] = [
-    "filter",
-    "mask",
-    "if",
-    "else",
-    "and",
-    "or",
-    "not",
-    "in",
-    "true",
-    "false",
-    "null",
-    "col",
-    "session_user",
-    "is_group_member",
-    "action",
+    "filter", "mask", "if", "else", "and", "or", "not", "in", "true", "false", "null",
+    "col", "session_user", "is_group_member", "action",
 ];
 
 /// The operators and brackets, longer ones before those that they begin with.
@@ -66,7 +54,8 @@ pub(super) enum Kind {
     Broken(Refusal),
 }
 
-type Source<'s> = easy::Stream<&'s str>;
+type Chars<'s> = easy::Stream<&'s str>;
+type Position = PointerOffset<str>;
 
 /// The tokens of `source`, up to the first that is broken.
 pub(super) fn tokens(source: &str) -> Vec<Token> {
@@ -94,22 +83,17 @@ pub(super) fn tokens(source: &str) -> Vec<Token> {
 }
 
 /// The next token between its two positions; none at the end.
-fn next<'s>() -> impl Parser<Source<'s>, Output = Option<(Position, Kind, Position)>> {
+fn next<'s>() -> impl Parser<Chars<'s>, Output = Option<(Position, Kind, Position)>> {
+    let blanks = skip_many(satisfy(|c| matches!(c, ' ' | '\t' | '\n' | '\r')));
     let kind = choice((word(), number().map(Kind::Number), string().map(Kind::String), symbol(), unknown()));
-    skip_many(satisfy(|c| matches!(c, ' ' | '\t' | '\n' | '\r'))).with(optional((
-        position(),
-        kind,
-        position(),
-    )))
+    blanks.with(optional((position(), kind, position())))
 }
-
-type Position = combine::stream::PointerOffset<str>;
 
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-fn word<'s>() -> impl Parser<Source<'s>, Output = Kind> {
+fn word<'s>() -> impl Parser<Chars<'s>, Output = Kind> {
     let letter = satisfy(|c: char| is_word(c) && !c.is_ascii_digit());
     recognize((letter, skip_many(satisfy(is_word)))).map(|word: &str| {
         let known = WORDS.into_iter().find(|known| *known == word);
@@ -117,15 +101,15 @@ fn word<'s>() -> impl Parser<Source<'s>, Output = Kind> {
     })
 }
 
-fn symbol<'s>() -> impl Parser<Source<'s>, Output = Kind> {
+fn symbol<'s>() -> impl Parser<Chars<'s>, Output = Kind> {
     choice(SYMBOLS.map(|symbol| attempt(range(symbol)).map(move |_| Kind::Fixed(symbol))))
 }
 
-fn unknown<'s>() -> impl Parser<Source<'s>, Output = Kind> {
+fn unknown<'s>() -> impl Parser<Chars<'s>, Output = Kind> {
     satisfy(|_| true).map(Kind::UnknownCharacter)
 }
 
-fn number<'s>() -> impl Parser<Source<'s>, Output = Arc<str>> {
+fn number<'s>() -> impl Parser<Chars<'s>, Output = Arc<str>> {
     let digits = || skip_many1(satisfy(|c: char| c.is_ascii_digit())).expected("a digit");
     let integer = choice((satisfy(|c| c == '0').map(drop), digits()));
     let fraction = (satisfy(|c| c == '.'), digits());
@@ -134,14 +118,14 @@ fn number<'s>() -> impl Parser<Source<'s>, Output = Arc<str>> {
     recognize((optional(satisfy(|c| c == '-')), integer, optional(fraction))).skip(end).map(Arc::from)
 }
 
-fn string<'s>() -> impl Parser<Source<'s>, Output = Arc<str>> {
+fn string<'s>() -> impl Parser<Chars<'s>, Output = Arc<str>> {
     let quote = || satisfy(|c| c == '"').expected("the closing `\"`");
     let plain = satisfy(|c| c >= ' ' && c != '"' && c != '\\').expected("a character from U+0020 on");
     let text = many::<String, _, _>(choice((plain, escape())));
     (quote(), text, quote()).map(|(_, text, _)| Arc::from(text))
 }
 
-fn escape<'s>() -> impl Parser<Source<'s>, Output = char> {
+fn escape<'s>() -> impl Parser<Chars<'s>, Output = char> {
     let short = satisfy_map(|c| {
         Some(match c {
             '"' | '\\' | '/' => c,
@@ -158,7 +142,9 @@ fn escape<'s>() -> impl Parser<Source<'s>, Output = char> {
         .expected("one of `\"`, `\\`, `/`, `b`, `f`, `n`, `r`, `t`, `u`");
     satisfy(|c| c == '\\').expected("an escape").with(escape).and_then(|units| {
         match char::decode_utf16(units).next() {
-            Some(Ok('\0')) => Err(easy::Error::Message("a string cannot hold U+0000".into())),
+            Some(Ok('\0')) => {
+                Err(easy::Error::Message("a string cannot hold U+0000; expected another character".into()))
+            }
             Some(Ok(c)) => Ok(c),
             _ => Err(easy::Error::Message("a surrogate stands alone; expected a pair".into())),
         }
@@ -166,7 +152,7 @@ fn escape<'s>() -> impl Parser<Source<'s>, Output = char> {
 }
 
 /// Four hex digits, and four more if the first are a high surrogate.
-fn utf16<'s>() -> impl Parser<Source<'s>, Output = Vec<u16>> {
+fn utf16<'s>() -> impl Parser<Chars<'s>, Output = Vec<u16>> {
     unit().then(|first| match first {
         0xD800..=0xDBFF => {
             let low = attempt(range("\\u")).expected("`\\u` and a low surrogate").with(unit());
@@ -176,7 +162,7 @@ fn utf16<'s>() -> impl Parser<Source<'s>, Output = Vec<u16>> {
     })
 }
 
-fn unit<'s>() -> impl Parser<Source<'s>, Output = u16> {
+fn unit<'s>() -> impl Parser<Chars<'s>, Output = u16> {
     let digit = || satisfy_map(|c: char| c.to_digit(16)).expected("a hex digit");
     (digit(), digit(), digit(), digit()).map(|(a, b, c, d)| (a << 12 | b << 8 | c << 4 | d) as u16)
 }

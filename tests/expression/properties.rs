@@ -1,13 +1,12 @@
 //! What holds for every source.
 
 use iceberg_read_restrictions::expression::{
-    ActionCall, Branch, Column, ComparisonOperator, Condition, Expression, Group, Literal, LiteralValue,
-    Rule, Span,
+    ActionCall, Branch, Column, ComparisonOperator, Condition, Expression, ExpressionError, Group, Literal,
+    LiteralValue, Rule, Span,
 };
 use proptest::{collection::vec, prelude::*, sample::select};
-use serde_json::json;
 
-use super::print;
+use super::{grammar, print, write::Writer};
 
 const HERE: Span = Span { start: 0, end: 0 };
 
@@ -47,6 +46,41 @@ proptest! {
         bytes[at] = byte;
         answered(&String::from_utf8_lossy(&bytes))?;
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn nothing_outside_the_grammar_is_accepted(words in sentence()) {
+        let parsed = Expression::parse(&words.join(" "));
+        if grammar::accepts(&words) {
+            let too_deep = |error: &ExpressionError| error.message().contains("operations inside one another");
+            let only_boolean = !words.iter().any(|word| COMPARED.contains(word));
+            prop_assert!(!only_boolean || parsed.as_ref().map_or_else(too_deep, |_| true), "{parsed:?}");
+        } else {
+            prop_assert!(parsed.is_err(), "{words:?}");
+        }
+    }
+}
+
+/// What the checks may refuse although the grammar allows it.
+const COMPARED: &[&str] = &["==", "in", "col(\"a\")", "1", "[1]"];
+
+/// Words in an order that is often, but not always, right.
+fn sentence() -> impl Strategy<Value = Vec<&'static str>> {
+    let before = vec(select(&["not", "("][..]), 0..3);
+    let operand = select(&["true", "false", "is_group_member(\"g\")", "col(\"a\")", "1", "[1]"][..]);
+    let behind = vec(Just(")"), 0..3);
+    let join = select(&["and", "or", "==", "in", "if", "else :="][..]);
+    let part = (before, operand, behind, join)
+        .prop_map(|(before, operand, behind, join)| [before, vec![operand], behind, vec![join]].concat());
+    vec(part, 1..6).prop_map(|parts| {
+        let mut words = vec!["filter :="];
+        words.extend(parts.concat());
+        words.pop();
+        words
+    })
 }
 
 const WORDS: &[&str] = &[
@@ -238,179 +272,4 @@ fn name() -> impl Strategy<Value = String> {
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[A-Za-z ]{0,8}", "[^\\x00]{0,4}"]
-}
-
-/// How tightly a printed condition binds, loosest first.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Binding {
-    Or,
-    And,
-    Not,
-    Comparison,
-    Primary,
-}
-
-/// Writes a rule with brackets only where they are needed, or at random; in either order, with white space at random.
-struct Writer {
-    seed: u64,
-}
-
-impl Writer {
-    fn rule(&mut self, rule: &Rule) -> String {
-        let text = match rule {
-            Rule::Filter { branches, fallback } => {
-                self.choices("filter", branches, fallback, |writer, result| {
-                    writer.condition(result, Binding::Or)
-                })
-            }
-            Rule::Mask { branches, fallback } => {
-                self.choices("mask", branches, fallback, |writer, action| {
-                    let name = writer.string(&action.name);
-                    writer.spaced(&["action", "(", &name, ")"])
-                })
-            }
-        };
-        format!("{}{text}{}", self.blank(), self.blank())
-    }
-
-    fn choices<R>(
-        &mut self,
-        name: &str,
-        branches: &[Branch<R>],
-        fallback: &R,
-        result: fn(&mut Self, &R) -> String,
-    ) -> String {
-        let mut text = self.spaced(&[name, ":=", ""]);
-        for branch in branches {
-            let (result, condition) =
-                (result(self, &branch.result), self.condition(&branch.condition, Binding::Or));
-            text += &format!("{result} if {condition} ");
-            text += &self.spaced(&["else", ":=", ""]);
-        }
-        text + &result(self, fallback)
-    }
-
-    fn condition(&mut self, condition: &Condition, least: Binding) -> String {
-        let (text, binding) = match condition {
-            Condition::Constant(value) => (value.to_string(), Binding::Primary),
-            Condition::Not(operand) => {
-                (format!("not {}", self.condition(operand, Binding::Not)), Binding::Not)
-            }
-            Condition::And(operands) => (self.chain(operands, "and", Binding::Not), Binding::And),
-            Condition::Or(operands) => (self.chain(operands, "or", Binding::And), Binding::Or),
-            Condition::Compare { column, operator, literal } => {
-                let (column, literal) = (self.column(column), self.literal(literal));
-                (self.comparison(column, *operator, literal), Binding::Comparison)
-            }
-            Condition::IsNull(column) => (self.equality(column, false, "null"), Binding::Comparison),
-            Condition::NotNull(column) => (self.equality(column, true, "null"), Binding::Comparison),
-            Condition::ColumnIsUser { column, negated } => {
-                (self.equality(column, *negated, "session_user()"), Binding::Comparison)
-            }
-            Condition::In { column, values } => {
-                let values: Vec<_> = values.iter().map(|value| self.literal(value)).collect();
-                let column = self.column(column);
-                (self.set(column, &values), Binding::Comparison)
-            }
-            Condition::UserIs { name, negated } => {
-                let operator = if *negated { ComparisonOperator::NotEq } else { ComparisonOperator::Eq };
-                let name = self.string(name);
-                (self.comparison("session_user()".into(), operator, name), Binding::Comparison)
-            }
-            Condition::UserIn(names) => {
-                let names: Vec<_> = names.iter().map(|name| self.string(name)).collect();
-                (self.set("session_user()".into(), &names), Binding::Comparison)
-            }
-            Condition::IsGroupMember(group) => {
-                let name = self.string(&group.name);
-                (self.spaced(&["is_group_member", "(", &name, ")"]), Binding::Primary)
-            }
-        };
-        if binding < least { self.spaced(&["(", &text, ")"]) } else { self.bracketed(text) }
-    }
-
-    fn chain(&mut self, operands: &[Condition], word: &str, least: Binding) -> String {
-        let operands: Vec<_> = operands.iter().map(|operand| self.condition(operand, least)).collect();
-        operands.join(&format!(" {word} "))
-    }
-
-    fn equality(&mut self, column: &Column, negated: bool, other: &str) -> String {
-        let operator = if negated { ComparisonOperator::NotEq } else { ComparisonOperator::Eq };
-        let column = self.column(column);
-        self.comparison(column, operator, other.into())
-    }
-
-    fn comparison(&mut self, left: String, operator: ComparisonOperator, right: String) -> String {
-        let (left, right) = (self.bracketed(left), self.bracketed(right));
-        match self.choose(2) {
-            0 => self.spaced(&[&left, print::symbol(operator), &right]),
-            _ => self.spaced(&[&right, print::symbol(mirrored(operator)), &left]),
-        }
-    }
-
-    fn set(&mut self, left: String, values: &[String]) -> String {
-        let comma = self.spaced(&["", ",", ""]);
-        let array = self.spaced(&["[", &values.join(&comma), "]"]);
-        format!("{} in {}", self.bracketed(left), self.bracketed(array))
-    }
-
-    fn column(&mut self, column: &Column) -> String {
-        let name = self.string(&column.name);
-        self.spaced(&["col", "(", &name, ")"])
-    }
-
-    fn literal(&mut self, literal: &Literal) -> String {
-        match &literal.value {
-            LiteralValue::String(text) => self.string(text),
-            _ => print::literal(literal),
-        }
-    }
-
-    /// Either the short spelling or every unit escaped.
-    fn string(&mut self, text: &str) -> String {
-        match self.choose(3) {
-            0 => format!(
-                "\"{}\"",
-                text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect::<String>()
-            ),
-            _ => json!(text).to_string(),
-        }
-    }
-
-    fn bracketed(&mut self, text: String) -> String {
-        match self.choose(6) {
-            0 => self.spaced(&["(", &text, ")"]),
-            _ => text,
-        }
-    }
-
-    fn spaced(&mut self, parts: &[&str]) -> String {
-        let mut text = String::new();
-        for (index, part) in parts.iter().enumerate() {
-            if index > 0 {
-                text += self.blank();
-            }
-            text += part;
-        }
-        text
-    }
-
-    fn blank(&mut self) -> &'static str {
-        ["", "", " ", "\n", "\t", "\r\n  "][self.choose(6)]
-    }
-
-    fn choose(&mut self, among: usize) -> usize {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.seed >> 33) as usize % among
-    }
-}
-
-fn mirrored(operator: ComparisonOperator) -> ComparisonOperator {
-    match operator {
-        ComparisonOperator::Lt => ComparisonOperator::Gt,
-        ComparisonOperator::LtEq => ComparisonOperator::GtEq,
-        ComparisonOperator::Gt => ComparisonOperator::Lt,
-        ComparisonOperator::GtEq => ComparisonOperator::LtEq,
-        other => other,
-    }
 }
