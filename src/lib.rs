@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod cache;
 pub mod expression;
 pub mod identity;
+pub mod layer;
 pub mod policy;
 pub mod resolve;
 pub mod restriction;

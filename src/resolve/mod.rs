@@ -98,6 +98,26 @@ impl Resolver {
         groups.into_iter().collect()
     }
 
+    /// Whether every enforced policy exempts this subject, which can be told before anybody has read the
+    /// table's schema.
+    ///
+    /// # Errors
+    ///
+    /// When the subject is missing, a group is unknown, or a policy that does not exempt it does not compile.
+    pub fn exempts(
+        policies: &EffectivePolicies,
+        subject: &Subject,
+        memberships: Option<&Memberships>,
+    ) -> Result<bool, ResolveError> {
+        let context = context(Some(subject), memberships)?;
+        for effective in policies.all().filter(|effective| effective.policy.enforce) {
+            if select::select(effective, context)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The restrictions of a governed load. Report-only policies take no part; see [`Resolver::report`].
     ///
     /// # Errors

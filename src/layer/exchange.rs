@@ -1,0 +1,348 @@
+//! One request to a governed operation on its way: the steps that all operations share.
+
+use std::{fmt::Write, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use http::{HeaderValue, Request, Response, request::Parts};
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    capability::Reader,
+    decision::{Decision, ReportOnly, Revisions},
+    error::{Refusal, RefusalCode, RequestId},
+    headers,
+    inner::Inner,
+    layer::Shared,
+    route::OperationKind,
+};
+use crate::{
+    identity::{Memberships, Subject},
+    policy::{Columns, EffectivePolicies, ObjectName, TableIdent, TableRequest},
+    resolve::{Outcome, Reported, Resolution, ResolveRequest, Resolver},
+    source::{BoxFuture, Digest, SourceError},
+    table::LoadResult,
+};
+
+/// Why an operation ends before its answer.
+pub(super) enum Stop<E> {
+    /// The inner service failed.
+    Inner(E),
+    /// The layer refuses.
+    Refused(Refusal),
+}
+
+impl<E> From<Refusal> for Stop<E> {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// The answer to the caller.
+pub(super) type Reply<I> = Response<ResponseBody<<I as Inner>::ResponseBody>>;
+
+/// What a step of an operation comes to.
+pub(super) type Outcomes<I, T> = Result<T, Stop<<I as Inner>::Error>>;
+
+/// A request with everything that was found out about it so far.
+pub(super) struct Exchange<I> {
+    pub shared: Arc<Shared>,
+    inner: I,
+    pub operation: OperationKind,
+    pub table: TableIdent,
+    pub query: Option<String>,
+    pub delegation: Vec<HeaderValue>,
+    pub reader: Reader,
+    request_id: Option<RequestId>,
+    caller: Caller,
+    record: Record,
+}
+
+/// Who asks.
+enum Caller {
+    /// Nobody needed to know yet.
+    Unasked(BoxFuture<'static, Result<Option<Subject>, SourceError>>),
+    /// The subject, as one identity snapshot knows it.
+    Known(Identity),
+    /// There is no subject, or the source could not tell.
+    Unknown(Refusal),
+}
+
+/// A subject with the answers for the groups that were asked.
+pub(super) struct Identity {
+    pub subject: Subject,
+    groups: Vec<String>,
+    pub memberships: Option<Memberships>,
+}
+
+/// A governed table as it was resolved for this caller.
+pub(super) struct Resolved {
+    pub policies: Arc<EffectivePolicies>,
+    pub subject: Subject,
+    pub resolution: Resolution,
+}
+
+/// What the decision event tells.
+#[derive(Default)]
+struct Record {
+    policies: Option<Arc<EffectivePolicies>>,
+    resolved: Option<Arc<Resolved>>,
+    reported: Vec<Reported>,
+}
+
+impl<I: Inner> Exchange<I> {
+    /// Takes from the request what the later steps need. Nothing is awaited yet.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        inner: I,
+        operation: OperationKind,
+        table: TableIdent,
+        request: &Parts,
+    ) -> Self {
+        let subject = shared.identity.subject(request);
+        Self {
+            inner,
+            operation,
+            table,
+            query: request.uri.query().map(str::to_owned),
+            delegation: request.headers.get_all(headers::ACCESS_DELEGATION).iter().cloned().collect(),
+            reader: shared.reader(request),
+            request_id: RequestId::of(&request.headers),
+            caller: Caller::Unasked(subject),
+            record: Record::default(),
+            shared,
+        }
+    }
+
+    /// Calls the inner service.
+    pub(super) async fn call(
+        &mut self,
+        request: Request<RequestBody<I::RequestBody>>,
+    ) -> Outcomes<I, Response<I::ResponseBody>> {
+        self.inner.call(request).await.map_err(Stop::Inner)
+    }
+
+    /// Calls the inner service and hands its answer on, whatever it is.
+    pub(super) async fn pass(
+        &mut self,
+        request: Request<RequestBody<I::RequestBody>>,
+    ) -> Outcomes<I, Reply<I>> {
+        Ok(self.call(request).await?.map(ResponseBody::untouched))
+    }
+
+    /// The effective policies of a table whose load result was read.
+    pub(super) async fn policies_of(&mut self, load: &LoadResult) -> Result<Arc<EffectivePolicies>, Refusal> {
+        let columns: Vec<&str> = load.schema().fields().map(|field| field.name).collect();
+        self.policies(load.table_uuid(), Columns::Known(&columns)).await
+    }
+
+    /// The effective policies of the table by its name alone.
+    pub(super) async fn policies_by_name(&mut self) -> Result<Arc<EffectivePolicies>, Refusal> {
+        self.policies(None, Columns::Unknown).await
+    }
+
+    pub(super) async fn policies(
+        &mut self,
+        uuid: Option<&str>,
+        columns: Columns<'_>,
+    ) -> Result<Arc<EffectivePolicies>, Refusal> {
+        let request = TableRequest { table: &self.table, uuid, columns };
+        let shared = &self.shared;
+        let policies =
+            in_time("policy", shared.source_timeout, shared.policies.effective_policies(request)).await?;
+        self.record.policies = Some(policies.clone());
+        Ok(policies)
+    }
+
+    /// The subject; a second call gives the same one.
+    pub(super) async fn subject(&mut self) -> Result<&mut Identity, Refusal> {
+        if let Caller::Unasked(subject) = &mut self.caller {
+            self.caller = match in_time("identity", self.shared.source_timeout, subject).await {
+                Ok(Some(subject)) if !subject.is_blank() => {
+                    Caller::Known(Identity { subject, groups: Vec::new(), memberships: None })
+                }
+                Ok(_) => Caller::Unknown(Refusal::new(
+                    RefusalCode::SubjectMissing,
+                    "the request has no authenticated subject",
+                )),
+                Err(refusal) => Caller::Unknown(refusal),
+            };
+        }
+        match &mut self.caller {
+            Caller::Known(identity) => Ok(identity),
+            Caller::Unknown(refusal) => Err(refusal.clone()),
+            Caller::Unasked(_) => Err(Refusal::new(RefusalCode::InternalError, "the subject was not asked")),
+        }
+    }
+
+    /// The subject, and the answers for all groups that the policies name.
+    pub(super) async fn identify(&mut self, policies: &EffectivePolicies) -> Result<&Identity, Refusal> {
+        let shared = self.shared.clone();
+        let identity = self.subject().await?;
+        let groups = Resolver::groups(policies);
+        if groups.iter().any(|group| !identity.groups.iter().any(|asked| asked == group)) {
+            let answers = shared.identity.memberships(&identity.subject, &groups);
+            identity.memberships = Some(in_time("identity", shared.source_timeout, answers).await?);
+            identity.groups = groups.into_iter().map(str::to_owned).collect();
+        }
+        Ok(identity)
+    }
+
+    /// Resolves a governed table for this caller.
+    pub(super) async fn resolve(
+        &mut self,
+        policies: Arc<EffectivePolicies>,
+        load: &LoadResult,
+    ) -> Result<Arc<Resolved>, Refusal> {
+        let resolver = self.shared.resolver;
+        let identity = self.identify(&policies).await?;
+        let resolution = resolver.resolve(identity.request(&policies, load))?;
+        let subject = identity.subject.clone();
+        self.report(&policies, load);
+        let resolved = Arc::new(Resolved { policies, subject, resolution });
+        self.record.resolved = Some(resolved.clone());
+        Ok(resolved)
+    }
+
+    /// Resolves what the report-only policies of an ungoverned table would have done.
+    pub(super) async fn report_only(&mut self, policies: &EffectivePolicies, load: &LoadResult) {
+        if policies.all().next().is_some() {
+            // Without a subject the report says so; the load does not depend on it.
+            let _ = self.identify(policies).await;
+            self.report(policies, load);
+        }
+    }
+
+    fn report(&mut self, policies: &EffectivePolicies, load: &LoadResult) {
+        if policies.all().all(|effective| effective.policy.enforce) {
+            return;
+        }
+        let request = match &self.caller {
+            Caller::Known(identity) => identity.request(policies, load),
+            _ => ResolveRequest { policies, subject: None, memberships: None, table: load },
+        };
+        self.record.reported = self.shared.resolver.report(request);
+    }
+
+    /// Whether this caller may receive what was resolved: nothing to enforce, or a reader that declares and is
+    /// trusted.
+    pub(super) fn admit(&self, resolution: &Resolution) -> Result<(), Refusal> {
+        match resolution.member() {
+            Some(_) => self.admit_reader(),
+            None => Ok(()),
+        }
+    }
+
+    /// The second half: there may be something to enforce.
+    pub(super) fn admit_reader(&self) -> Result<(), Refusal> {
+        match self.reader {
+            Reader::Trusted => Ok(()),
+            Reader::Undeclared => {
+                Err(Refusal::new(RefusalCode::CapabilityRequired, "the client declares no capability"))
+            }
+            Reader::Untrusted => {
+                Err(Refusal::new(RefusalCode::ReaderNotTrusted, "the reader is not a trusted one"))
+            }
+        }
+    }
+
+    /// Tells everybody who wants to know what was decided.
+    pub(super) fn decide(&self, refusal: Option<&Refusal>, status: Option<u16>) {
+        let outcome = self.outcome(refusal);
+        if outcome == Outcome::Ungoverned && self.record.reported.is_empty() {
+            return;
+        }
+        if !self.shared.is_anybody_listening() {
+            return;
+        }
+        let resolution = self.record.resolved.as_ref().map(|resolved| &resolved.resolution);
+        let subject = match &self.caller {
+            Caller::Known(identity) => Some(&identity.subject),
+            Caller::Unasked(_) | Caller::Unknown(_) => None,
+        };
+        self.shared.decided(&Decision {
+            outcome,
+            code: refusal.map(|refusal| refusal.code),
+            reason: refusal.map(|refusal| refusal.detail.to_string()),
+            status,
+            operation: self.operation.as_str(),
+            table: ObjectName::table(&self.table.catalog, &self.table.namespace, &self.table.name),
+            subject: subject.map(|subject| subject.name().to_owned()),
+            policies: resolution
+                .map(|resolution| resolution.policies().into_iter().cloned().collect())
+                .unwrap_or_default(),
+            exempt: resolution.map(|resolution| resolution.exempt().to_vec()).unwrap_or_default(),
+            signature: resolution.and_then(signature),
+            report_only: self.record.reported.iter().map(ReportOnly::from).collect(),
+            revisions: Revisions {
+                policy: self.record.policies.as_ref().map(|policies| policies.revision.clone()),
+                identity: subject.map(|subject| subject.revision().clone()),
+            },
+            source_age: self.shared.policies.status().age,
+            request_id: self.request_id.as_ref().map(|RequestId(id)| id.to_string()),
+        });
+    }
+
+    fn outcome(&self, refusal: Option<&Refusal>) -> Outcome {
+        match (refusal, &self.record.resolved) {
+            (Some(_), _) => Outcome::Refused,
+            (None, Some(resolved)) if resolved.resolution.member().is_some() => Outcome::Restricted,
+            (None, Some(_)) => Outcome::Unrestricted,
+            (None, None) => Outcome::Ungoverned,
+        }
+    }
+}
+
+impl Identity {
+    fn request<'a>(&'a self, policies: &'a EffectivePolicies, table: &'a LoadResult) -> ResolveRequest<'a> {
+        ResolveRequest {
+            policies,
+            subject: Some(&self.subject),
+            memberships: self.memberships.as_ref(),
+            table,
+        }
+    }
+}
+
+/// The digest of the restrictions that an answer carries.
+fn signature(resolution: &Resolution) -> Option<String> {
+    let member = resolution.member()?;
+    Some(Digest::new("iceberg-read-restrictions/answer/1").text(member).revision().to_string())
+}
+
+/// Awaits a source, for no longer than `limit`.
+async fn in_time<T>(
+    source: &'static str,
+    limit: Duration,
+    answer: impl Future<Output = Result<T, SourceError>>,
+) -> Result<T, Refusal> {
+    match tokio::time::timeout(limit, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            let mut detail = format!("the {source} source failed: {error}");
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                let _ = write!(detail, ": {error}");
+                cause = error.source();
+            }
+            Err(Refusal::new(RefusalCode::SourceUnavailable, detail))
+        }
+        Err(_) => Err(Refusal::new(
+            RefusalCode::SourceUnavailable,
+            format!("the {source} source took longer than {limit:?}"),
+        )),
+    }
+}
+
+/// Runs an operation; a panic in what users plug in ends this request, and nothing of the inner answer gets out.
+pub(super) async fn catch_panic<T, E>(
+    operation: impl Future<Output = Result<T, Stop<E>>>,
+) -> Result<T, Stop<E>> {
+    AssertUnwindSafe(operation).catch_unwind().await.unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        Err(Refusal::new(RefusalCode::InternalError, format!("a panic: {message}")).into())
+    })
+}

@@ -1,0 +1,244 @@
+//! loadTable, in the order of events of the HTTP contract; and what becomes of a load result, whoever asked for it.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request, response::Parts};
+use http_body::Body;
+
+use super::{
+    body::{Collected, RequestBody, ResponseBody},
+    error::Refusal,
+    etag::{CarriedTags, EntityTag, IfNoneMatch, InnerState, Representation},
+    exchange::{Exchange, Outcomes, Reply, Resolved},
+    headers,
+    inner::Inner,
+    route::OperationKind,
+};
+use crate::{
+    cache::{Revalidation, RevalidationKey},
+    table::LoadResult,
+};
+
+impl<I: Inner> Exchange<I> {
+    /// loadTable: the inner service is asked first, because it authorises; then policies and identity; then the
+    /// capability; and only then is anything sent.
+    pub(super) async fn load_table(
+        &mut self,
+        mut request: Request<RequestBody<I::RequestBody>>,
+    ) -> Outcomes<I, Reply<I>> {
+        let if_none_match = headers::take_validators(request.headers_mut());
+        headers::ask_for_the_whole_body(request.headers_mut());
+        let carried = if_none_match.carried();
+        let Some(tags) = carried.if_none_match() else {
+            let response = self.call(request).await?;
+            return self.answer(response, &if_none_match).await;
+        };
+
+        let (mut head, body) = request.into_parts();
+        let in_full = without_body(&head);
+        head.headers.insert(header::IF_NONE_MATCH, tags);
+        let mut response = self.call(Request::from_parts(head, body)).await?;
+        if response.status() == StatusCode::NOT_MODIFIED {
+            if let Some(reply) = self.revalidate(&if_none_match, &carried, response.headers()).await? {
+                return Ok(reply);
+            }
+            response = self.call(in_full).await?;
+        }
+        self.answer(response, &if_none_match).await
+    }
+
+    /// What becomes of the inner service's answer to a request for a load result.
+    pub(super) async fn answer(
+        &mut self,
+        response: Response<I::ResponseBody>,
+        if_none_match: &IfNoneMatch,
+    ) -> Outcomes<I, Reply<I>> {
+        let (head, body) = response.into_parts();
+        match head.status {
+            StatusCode::NOT_MODIFIED => {
+                return Err(Refusal::upstream_invalid("a 304 to a request without validators").into());
+            }
+            StatusCode::NO_CONTENT => return Ok(Response::from_parts(head, ResponseBody::empty())),
+            status if !status.is_success() => {
+                return Ok(Response::from_parts(head, ResponseBody::untouched(body)));
+            }
+            _ => {}
+        }
+
+        let collected = Collected::collect(body, readable_bytes(&head, self.shared.max_body_bytes)).await;
+        let load = match load_result(&head, &collected) {
+            Ok(load) => load,
+            Err(reason) => {
+                return match self.policies_by_name().await?.is_governed() {
+                    true => Err(Refusal::upstream_invalid(reason).into()),
+                    false => Ok(ungoverned(head, collected, if_none_match)),
+                };
+            }
+        };
+        let policies = self.policies_of(&load).await?;
+        if !policies.is_governed() {
+            self.report_only(&policies, &load).await;
+            return Ok(ungoverned(head, collected, if_none_match));
+        }
+        let resolved = self.resolve(policies, &load).await?;
+        self.admit(&resolved.resolution)?;
+        Ok(self.governed(head, load, &resolved, if_none_match).await)
+    }
+
+    /// The answer for a governed table whose restrictions this caller may receive.
+    async fn governed(
+        &mut self,
+        mut head: Parts,
+        load: LoadResult,
+        resolved: &Resolved,
+        if_none_match: &IfNoneMatch,
+    ) -> Reply<I> {
+        let state = InnerState::of(&head.headers, &load);
+        // Only answers to loads can be asked for again.
+        let inner_tag = EntityTag::of(&head.headers).filter(|_| self.operation == OperationKind::LoadTable);
+        let tag = self.tag(resolved, &load, &state, inner_tag);
+        let carried = inner_tag.and_then(|inner| inner.is_carried().then(|| inner.as_bytes().into()));
+        let known = if_none_match.matches_ours(&tag);
+        headers::govern(&mut head.headers, tag, &self.shared.capabilities);
+
+        if let Some(inner_tag) = carried {
+            let revalidation = Revalidation {
+                load: load.clone(),
+                state,
+                vary: head.headers.get(header::VARY).cloned(),
+                cache_control: head.headers.get(header::CACHE_CONTROL).cloned(),
+            };
+            self.shared
+                .revalidations
+                .insert(self.revalidation_key(resolved.subject.name(), inner_tag), revalidation)
+                .await;
+        }
+        if known {
+            return not_modified(head.headers);
+        }
+        let slices = match resolved.resolution.member() {
+            Some(member) => load.splice(member),
+            None => [load.body().clone(), Bytes::new(), Bytes::new()],
+        };
+        let length: usize = slices.iter().map(Bytes::len).sum();
+        head.headers.insert(header::CONTENT_LENGTH, length.into());
+        Response::from_parts(head, ResponseBody::slices(slices))
+    }
+
+    /// After an inner 304 to the tags that ours carried: answers 304 if nothing of ours changed either. `None` when
+    /// only a full load can tell.
+    async fn revalidate(
+        &mut self,
+        if_none_match: &IfNoneMatch,
+        carried: &CarriedTags,
+        not_modified_inside: &HeaderMap,
+    ) -> Outcomes<I, Option<Reply<I>>> {
+        let Some(inner_tag) = carried.confirmed_by(not_modified_inside) else { return Ok(None) };
+        let Ok(identity) = self.subject().await else { return Ok(None) };
+        let subject = identity.subject.name().to_owned();
+        let key = self.revalidation_key(&subject, inner_tag.into());
+        let Some(known) = self.shared.revalidations.get(&key).await else { return Ok(None) };
+
+        let policies = self.policies_of(&known.load).await?;
+        if !policies.is_governed() {
+            return Ok(None);
+        }
+        let resolved = self.resolve(policies, &known.load).await?;
+        self.admit(&resolved.resolution)?;
+        let tag = self.tag(&resolved, &known.load, &known.state, EntityTag::parse(inner_tag));
+        if !if_none_match.matches_ours(&tag) {
+            return Ok(None);
+        }
+        let mut headers = not_modified_inside.clone();
+        headers::govern(&mut headers, tag, &self.shared.capabilities);
+        for (name, value) in [(header::VARY, known.vary), (header::CACHE_CONTROL, known.cache_control)] {
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        }
+        Ok(Some(not_modified(headers)))
+    }
+
+    fn tag(
+        &self,
+        resolved: &Resolved,
+        load: &LoadResult,
+        state: &InnerState,
+        inner_tag: Option<EntityTag<'_>>,
+    ) -> HeaderValue {
+        Representation {
+            operation: self.operation.as_str(),
+            table: &self.table,
+            inner: state,
+            metadata_location: load.metadata_location(),
+            query: self.query.as_deref(),
+            delegation: &self.delegation,
+            subject: resolved.subject.name(),
+            identity_revision: resolved.subject.revision(),
+            policy_revision: &resolved.policies.revision,
+            schema_id: load.schema().id(),
+            restrictions: &resolved.resolution.fingerprint(),
+            reader: self.reader,
+        }
+        .tag(inner_tag)
+    }
+
+    fn revalidation_key(&self, subject: &str, inner_tag: Box<[u8]>) -> RevalidationKey {
+        RevalidationKey {
+            table: self.table.clone(),
+            subject: subject.to_owned(),
+            query: self.query.clone(),
+            delegation: self.delegation.clone(),
+            inner_tag,
+        }
+    }
+}
+
+/// How much of a body is read: nothing of one that could not be understood.
+pub(super) fn readable_bytes(head: &Parts, limit: usize) -> usize {
+    if headers::is_encoded(&head.headers) { 0 } else { limit }
+}
+
+/// The load result in a 2xx answer, or why there is none.
+pub(super) fn load_result<B: Body<Data = Bytes>>(
+    head: &Parts,
+    collected: &Collected<B>,
+) -> Result<LoadResult, Cow<'static, str>> {
+    if headers::is_encoded(&head.headers) {
+        return Err("the body is compressed".into());
+    }
+    if head.status == StatusCode::PARTIAL_CONTENT {
+        return Err("a part of the body was sent where the whole was asked for".into());
+    }
+    let body = collected.whole().ok_or(collected.failure())?;
+    LoadResult::read(body.clone()).map_err(|error| error.to_string().into())
+}
+
+/// The answer of a table that no policy governs: as it came, or the 304 that the inner service would have given.
+fn ungoverned<B: Body<Data = Bytes>>(
+    head: Parts,
+    collected: Collected<B>,
+    if_none_match: &IfNoneMatch,
+) -> Response<ResponseBody<B>> {
+    match if_none_match.matches_inner(&head.headers) {
+        true => not_modified(head.headers),
+        false => Response::from_parts(head, collected.replay()),
+    }
+}
+
+/// A 304 with the headers of the 200 that it stands for.
+fn not_modified<B: Body>(mut headers: HeaderMap) -> Response<ResponseBody<B>> {
+    headers::remove_content(&mut headers);
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The same request again, without its body.
+pub(super) fn without_body<B>(request: &request::Parts) -> Request<RequestBody<B>> {
+    let mut again = Request::from_parts(request.clone(), RequestBody::empty());
+    headers::remove_body_headers(again.headers_mut());
+    again
+}

@@ -1,0 +1,324 @@
+//! The usual lenient ways to read a path, and whether any of them finds another operation than the exact one.
+//!
+//! Routers differ: some decode before they split, drop empty segments, resolve dots, cut `;parameters`, ignore
+//! a trailing slash or the case of letters, and they do so in different orders. A path is only as safe as the most
+//! lenient of them, so every combination that could matter for the path at hand is tried.
+
+use http::Method;
+
+use super::route::{Operation, OperationKind, Shape, classify};
+
+/// Longer paths with anything doubtful in them are refused rather than read in every way.
+const LONGEST_DOUBTFUL: usize = 4096;
+
+/// How often a lenient chain of proxies may decode one path.
+const DECODINGS: usize = 4;
+
+const FIXED_WORDS: [&str; 17] = [
+    "v1",
+    "namespaces",
+    "tables",
+    "register",
+    "credentials",
+    "plan",
+    "tasks",
+    "sign",
+    "transactions",
+    "commit",
+    "metrics",
+    "unregister",
+    "views",
+    "functions",
+    "properties",
+    "register-view",
+    "rename",
+];
+
+/// Whether a path holds anything that two routers could read differently. Costs one pass and no allocation, for
+/// this is asked of every request.
+pub(super) fn is_doubtful(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let mut upper_case = false;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let doubtful = match byte {
+            b';' | b'\\' => true,
+            b'/' => is_empty_or_dots(&bytes[at + 1..]),
+            b'%' => escape(&bytes[at..]).is_none_or(|byte| {
+                byte.is_ascii_alphanumeric()
+                    || !byte.is_ascii()
+                    || matches!(byte, b'/' | b'\\' | b'.' | b';' | b'%' | 0)
+            }),
+            _ => false,
+        };
+        if doubtful {
+            return true;
+        }
+        upper_case |= byte.is_ascii_uppercase();
+    }
+    upper_case
+        && path.split('/').any(|segment| fixed_word(segment.as_bytes()).is_some_and(|word| word != segment))
+}
+
+/// Whether the segment at the beginning of `rest` is empty, `.` or `..`.
+fn is_empty_or_dots(rest: &[u8]) -> bool {
+    let end = rest.iter().take(3).position(|byte| *byte == b'/').unwrap_or(rest.len());
+    matches!(rest.get(..end), Some(b"" | b"." | b".."))
+}
+
+/// Whether a path that is an operation is spelled as a client would spell it, in the mount and the prefix as well.
+pub(super) fn is_exactly_spelled(path: &str, lead: &str) -> bool {
+    let names = path.strip_prefix(lead).unwrap_or(path);
+    segments(lead).all(|segment| is_exact_name(segment) && is_exact_lead(segment))
+        && segments(names).all(is_exact_name)
+}
+
+/// The segments behind the first slash.
+fn segments(path: &str) -> impl Iterator<Item = &[u8]> {
+    path.as_bytes().split(|byte| *byte == b'/').skip(1)
+}
+
+/// No dot segment, nothing empty, no parameters, and well-formed escapes of UTF-8 text.
+fn is_exact_name(segment: &[u8]) -> bool {
+    let decoded = decode(segment);
+    escapes(segment).all(|escape| escape.is_some())
+        && !matches!(&*decoded, b"" | b"." | b"..")
+        && !decoded.iter().any(|byte| matches!(byte, b';' | 0))
+        && std::str::from_utf8(&decoded).is_ok()
+}
+
+/// No escapes of letters, digits, dots or of `%` itself, no `v1` in other letters, and no empty or dot segment hidden
+/// behind an encoded slash.
+fn is_exact_lead(segment: &[u8]) -> bool {
+    let decoded = decode(segment);
+    escapes(segment)
+        .flatten()
+        .all(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b'%' | b'\\'))
+        && !decoded.contains(&b'\\')
+        && !decoded.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."))
+        && fixed_word(segment).is_none_or(|word| word.as_bytes() == segment)
+}
+
+/// Whether some lenient reading finds an operation other than `exact`.
+pub(super) fn differs(method: &Method, path: &str, exact: Option<Operation<'_>>) -> bool {
+    let raw = path.as_bytes();
+    if !raw.contains(&b'%') && !mentions_operations(raw) {
+        return false;
+    }
+    let decoded = decode_fully(raw);
+    if !mentions_operations(&decoded) {
+        return false;
+    }
+    if raw.len() > LONGEST_DOUBTFUL {
+        return true;
+    }
+    let exact = exact.map(|operation| Found {
+        kind: operation.kind,
+        namespace: decode_fully(operation.namespace.as_bytes()),
+        table: decode_fully(operation.table.as_bytes()),
+    });
+    readings(raw, &decoded).into_iter().any(|reading| match find(method, &reading.segments(raw)) {
+        Finding::Nothing => false,
+        Finding::One(found) => exact.as_ref() != Some(&found),
+        Finding::Several => true,
+    })
+}
+
+/// One way to read a path. The fields are in the order in which the steps are taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    cuts_parameters_first: bool,
+    resolves_dots_first: bool,
+    decodes_fully: bool,
+    splits_at_encoded_slashes: bool,
+    splits_at_backslashes: bool,
+    cuts_parameters: bool,
+    drops_empty_segments: bool,
+    resolves_dots: bool,
+    drops_empty_segments_last: bool,
+}
+
+/// Every combination of the steps that change anything about this path.
+fn readings(raw: &[u8], decoded: &[u8]) -> Vec<Reading> {
+    let count = |text: &[u8], wanted: u8| text.iter().filter(|byte| **byte == wanted).count();
+    let dotted =
+        |text: &[u8]| text.split(|byte| b"/\\;".contains(byte)).any(|part| matches!(part, b"." | b".."));
+    let parameters = count(decoded, b';') > 0;
+    let dots = dotted(decoded);
+    let slashes = count(decoded, b'/') > count(raw, b'/');
+    let backslashes = count(decoded, b'\\') > 0;
+    let gaps = decoded.windows(2).any(|pair| pair == b"//") || parameters || dots || slashes || backslashes;
+
+    let mut readings = vec![Reading::default()];
+    let mut also = |applies: bool, step: fn(&mut Reading)| {
+        if applies {
+            let with = readings.iter().map(|reading| {
+                let mut reading = *reading;
+                step(&mut reading);
+                reading
+            });
+            let with: Vec<_> = with.collect();
+            readings.extend(with);
+        }
+    };
+    also(count(raw, b';') > 0, |reading| reading.cuts_parameters_first = true);
+    also(dotted(raw), |reading| reading.resolves_dots_first = true);
+    also(decode(raw) != decoded, |reading| reading.decodes_fully = true);
+    also(slashes, |reading| reading.splits_at_encoded_slashes = true);
+    also(backslashes, |reading| reading.splits_at_backslashes = true);
+    also(parameters, |reading| reading.cuts_parameters = true);
+    also(gaps, |reading| reading.drops_empty_segments = true);
+    also(dots, |reading| reading.resolves_dots = true);
+    also(gaps, |reading| reading.drops_empty_segments_last = true);
+    readings
+}
+
+impl Reading {
+    /// The decoded segments behind the first slash, without empty ones at the end.
+    fn segments(self, raw: &[u8]) -> Vec<Vec<u8>> {
+        let mut segments: Vec<Vec<u8>> =
+            raw.split(|byte| *byte == b'/').skip(1).map(<[u8]>::to_vec).collect();
+        if self.cuts_parameters_first {
+            segments.iter_mut().for_each(cut_parameters);
+        }
+        if self.resolves_dots_first {
+            resolve_dots(&mut segments);
+        }
+        let decode: fn(&[u8]) -> Vec<u8> = if self.decodes_fully { decode_fully } else { decode };
+        let splits = |byte: &u8| match byte {
+            b'/' => self.splits_at_encoded_slashes,
+            b'\\' => self.splits_at_backslashes,
+            _ => false,
+        };
+        segments = segments
+            .iter()
+            .map(|segment| decode(segment))
+            .flat_map(|segment| segment.split(splits).map(<[u8]>::to_vec).collect::<Vec<_>>())
+            .collect();
+        if self.cuts_parameters {
+            segments.iter_mut().for_each(cut_parameters);
+        }
+        if self.drops_empty_segments {
+            segments.retain(|segment| !segment.is_empty());
+        }
+        if self.resolves_dots {
+            resolve_dots(&mut segments);
+        }
+        if self.drops_empty_segments_last {
+            segments.retain(|segment| !segment.is_empty());
+        }
+        while segments.last().is_some_and(Vec::is_empty) {
+            segments.pop();
+        }
+        segments
+    }
+}
+
+fn cut_parameters(segment: &mut Vec<u8>) {
+    if let Some(at) = segment.iter().position(|byte| *byte == b';') {
+        segment.truncate(at);
+    }
+}
+
+fn resolve_dots(segments: &mut Vec<Vec<u8>>) {
+    let mut resolved: Vec<Vec<u8>> = Vec::with_capacity(segments.len());
+    for segment in segments.drain(..) {
+        match &*segment {
+            b"." => {}
+            b".." => {
+                resolved.pop();
+            }
+            _ => resolved.push(segment),
+        }
+    }
+    *segments = resolved;
+}
+
+/// An operation as a lenient router would find it, with names decoded as far as they go.
+#[derive(PartialEq, Eq)]
+struct Found {
+    kind: OperationKind,
+    namespace: Vec<u8>,
+    table: Vec<u8>,
+}
+
+enum Finding {
+    Nothing,
+    One(Found),
+    Several,
+}
+
+fn find(method: &Method, segments: &[Vec<u8>]) -> Finding {
+    // Any other name will do for what is no fixed word.
+    let word =
+        |segment: &Vec<u8>| if segment.is_empty() { "" } else { fixed_word(segment).unwrap_or("name") };
+    let words: Vec<&str> = segments.iter().map(word).collect();
+    let mut finding = Finding::Nothing;
+    for (at, word) in words.iter().enumerate() {
+        let found = match *word {
+            "namespaces" => found_below(method, &words[at + 1..], &segments[at + 1..]),
+            "transactions" if *method == Method::POST && words[at + 1..] == ["commit"] => Some(Found {
+                kind: OperationKind::CommitTransaction,
+                namespace: Vec::new(),
+                table: Vec::new(),
+            }),
+            _ => None,
+        };
+        finding = match (finding, found) {
+            (finding, None) => finding,
+            (Finding::Nothing, Some(found)) => Finding::One(found),
+            (_, Some(_)) => return Finding::Several,
+        };
+    }
+    finding
+}
+
+fn found_below(method: &Method, words: &[&str], segments: &[Vec<u8>]) -> Option<Found> {
+    match classify(method, words) {
+        Shape::Operation(kind) => Some(Found {
+            kind,
+            namespace: decode_fully(segments.first()?),
+            table: segments.get(2).map(|table| decode_fully(table)).unwrap_or_default(),
+        }),
+        Shape::Passing | Shape::Unrecognized => None,
+    }
+}
+
+/// The fixed word that a decoded segment is, whatever the case of its letters.
+fn fixed_word(segment: &[u8]) -> Option<&'static str> {
+    FIXED_WORDS.into_iter().find(|word| word.as_bytes().eq_ignore_ascii_case(segment))
+}
+
+/// Whether a word that every operation has stands anywhere in a decoded path.
+fn mentions_operations(text: &[u8]) -> bool {
+    let contains = |word: &[u8]| text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    contains(b"namespaces") || contains(b"transactions")
+}
+
+/// The byte that a well-formed escape at the beginning of `text` stands for.
+fn escape(text: &[u8]) -> Option<u8> {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let value = digit(1)? * 16 + digit(2)?;
+    u8::try_from(value).ok()
+}
+
+/// What each escape stands for; `None` for a malformed one.
+fn escapes(segment: &[u8]) -> impl Iterator<Item = Option<u8>> {
+    segment.iter().enumerate().filter(|(_, byte)| **byte == b'%').map(|(at, _)| escape(&segment[at..]))
+}
+
+/// Decodes once; malformed escapes stay.
+fn decode(text: &[u8]) -> Vec<u8> {
+    percent_encoding::percent_decode(text).collect()
+}
+
+fn decode_fully(text: &[u8]) -> Vec<u8> {
+    let mut text = text.to_vec();
+    for _ in 0..DECODINGS {
+        let decoded = decode(&text);
+        if decoded == text {
+            break;
+        }
+        text = decoded;
+    }
+    text
+}
