@@ -101,7 +101,7 @@ impl DeclaredPolicy {
 #[derive(Clone, Copy, Debug)]
 struct Lead {
     relation: usize,
-    policy: usize,
+    policy: PolicyIndex,
 }
 
 /// The winning assignment for each tag name.
@@ -109,7 +109,10 @@ type EffectiveTags<'a> = BTreeMap<&'a str, &'a Assignment>;
 
 /// What became of each policy that an effective tag leads to: why it is left out, or `None` when it is
 /// effective anywhere.
-type Outcomes<'a> = BTreeMap<&'a Arc<str>, Option<NotSelectedReason>>;
+type Outcomes = BTreeMap<PolicyIndex, Option<NotSelectedReason>>;
+
+/// An index into the policies of the model, which are in the order of their names.
+type PolicyIndex = usize;
 
 impl Governance {
     /// A model to be put together in memory.
@@ -130,23 +133,21 @@ impl Governance {
     /// A snapshot of declarations that are valid together.
     pub(super) fn new(
         tags: Vec<Tag>,
-        policies: Vec<DeclaredPolicy>,
+        mut policies: Vec<DeclaredPolicy>,
         relations: Vec<Relation>,
         assignments: Vec<Assignment>,
         groups: Groups,
     ) -> Self {
+        policies.sort_by(|one, other| one.name.cmp(&other.name));
         let mut objects = Objects::default();
         for (index, assignment) in assignments.iter().enumerate() {
             objects.assign(&assignment.object, index);
         }
-        let by_name: HashMap<&str, usize> =
-            policies.iter().enumerate().map(|(index, policy)| (&*policy.name, index)).collect();
         let mut leads: HashMap<Arc<str>, Vec<Lead>> = HashMap::new();
         for (index, relation) in relations.iter().enumerate() {
             // Validation found the policy of every relation; without one there would be nothing to lead to.
-            if let Some(policy) = by_name.get(&*relation.policy) {
-                let lead = Lead { relation: index, policy: *policy };
-                leads.entry(Arc::clone(&relation.tag)).or_default().push(lead);
+            if let Ok(policy) = policies.binary_search_by(|policy| policy.name.cmp(&relation.policy)) {
+                leads.entry(Arc::clone(&relation.tag)).or_default().push(Lead { relation: index, policy });
             }
         }
         let revision = revision::of_model(&tags, &policies, &relations, &assignments);
@@ -158,7 +159,7 @@ impl Governance {
         &self.tags
     }
 
-    /// The policies, in the order of their declaration.
+    /// The policies, in the order of their names.
     pub fn policies(&self) -> &[DeclaredPolicy] {
         &self.policies
     }
@@ -243,7 +244,9 @@ impl Governance {
         }
         let not_selected = outcomes
             .into_iter()
-            .filter_map(|(policy, reason)| Some(NotSelected { policy: Arc::clone(policy), reason: reason? }))
+            .filter_map(|(policy, reason)| {
+                Some(NotSelected { policy: Arc::clone(&self.policies[policy].name), reason: reason? })
+            })
             .collect();
         EffectivePolicies {
             revision: self.revision.clone(),
@@ -271,28 +274,28 @@ impl Governance {
     }
 
     /// The effective policies of one type, in the order of their names.
-    fn select<'a>(
-        &'a self,
-        tags: &EffectiveTags<'a>,
+    fn select(
+        &self,
+        tags: &EffectiveTags<'_>,
         policy_type: PolicyType,
-        outcomes: &mut Outcomes<'a>,
+        outcomes: &mut Outcomes,
     ) -> Vec<EffectivePolicy> {
-        let mut effective: BTreeMap<&str, EffectivePolicy> = BTreeMap::new();
+        let mut effective: BTreeMap<PolicyIndex, EffectivePolicy> = BTreeMap::new();
         for (tag, winner) in tags {
             for lead in self.leads.get(*tag).into_iter().flatten() {
                 let declared = &self.policies[lead.policy];
                 let relation = &self.relations[lead.relation];
                 match declared.selected_by(relation, winner, policy_type) {
                     Selected::Yes(policy) => {
-                        outcomes.insert(&declared.name, None);
-                        let entry = effective.entry(&declared.name).or_insert_with(|| EffectivePolicy {
+                        outcomes.insert(lead.policy, None);
+                        let entry = effective.entry(lead.policy).or_insert_with(|| EffectivePolicy {
                             policy: Arc::clone(policy),
                             selections: Vec::new(),
                         });
                         entry.selections.push(selection(relation, winner));
                     }
                     Selected::No(reason) => {
-                        outcomes.entry(&declared.name).or_insert(Some(reason));
+                        outcomes.entry(lead.policy).or_insert(Some(reason));
                     }
                     Selected::NotAsked => {}
                 }
