@@ -231,6 +231,82 @@ fn invalid_models() {
 }
 
 #[test]
+fn an_error_in_an_expression_is_placed_in_the_text() {
+    let before = r#"policies = [{ name = "p", policyType = "system_row_filter", content.expression = "#;
+    let position = |string: &str| {
+        let error = Governance::parse(&format!("{before}{string} }}]"), Format::Toml).unwrap_err();
+        let [problem] = error.problems() else { panic!("{error}") };
+        (problem.position().unwrap(), problem.expression().unwrap().position())
+    };
+    let start = before.len() + 1;
+    assert_eq!(position("'filter := 1'"), ((1, start + 1 + 10), (1, 11)));
+    assert_eq!(position("\"filter := 1\""), ((1, start + 1 + 10), (1, 11)));
+    assert_eq!(position("\'\'\'\nfilter :=\n  1\'\'\'"), ((3, 3), (2, 3)));
+    assert_eq!(position("\'\'\'\r\nfilter :=\r\n  1\'\'\'"), ((3, 3), (2, 3)));
+    assert_eq!(position("\"\"\"\n\nfilter := 1\"\"\""), ((3, 11), (2, 11)), "the first line break is TOML's");
+    assert_eq!(position("\"filter := \\u0031\""), ((1, start), (1, 11)), "an escape");
+    assert_eq!(position("''"), ((1, start + 2), (1, 1)), "empty");
+}
+
+#[test]
+fn deep_nesting_is_an_ordinary_error() {
+    for (open, format) in [("tags = ", Format::Toml), ("{\"tags\": ", Format::Json)] {
+        let text = open.to_owned() + &"[".repeat(200_000);
+        assert!(Governance::parse(&text, format).is_err());
+    }
+    let deep = "[".repeat(200_000) + &"]".repeat(200_000);
+    let other = format!(r#"{{"policies": [{{"name": "p", "policyType": "custom", "content": {deep}}}]}}"#);
+    assert!(Governance::parse(&other, Format::Json).is_ok(), "the content of other types is not looked at");
+    let filter = other.replace("custom", "system_row_filter");
+    assert!(Governance::parse(&filter, Format::Json).is_err());
+}
+
+#[test]
+fn a_long_error_is_cut_in_a_line_and_rendered_whole() {
+    let tags = (0..30).map(|_| "{ name = \"\" }").collect::<Vec<_>>().join(",\n");
+    let error = Governance::parse(&format!("tags = [{tags}]"), Format::Toml).unwrap_err();
+    assert_eq!(error.problems().len(), 59, "30 are blank, 29 are repeated");
+    assert_eq!(error.to_string().lines().count(), 21);
+    assert!(error.to_string().ends_with("and 39 more problems"));
+    assert_eq!(error.render().lines().count(), 59);
+}
+
+#[test]
+fn an_empty_exemption_exempts_nobody() {
+    let model =
+        MODEL.replace("except = { users = [\"u\", \"v\"], groups = [\"g\"] }", "except = { users = [] }");
+    let answer = parse(&model).effective_policies_of(&TableIdent::new("c", ["n", "m"], "t"));
+    assert!(!answer.row_filters[0].may_exempt());
+}
+
+#[test]
+fn effective_tags_can_be_asked_for() {
+    let governance = parse(
+        r#"
+        tags = [{ name = "a" }, { name = "b" }]
+        assignments = [
+            { object = { catalog = "c" }, tag = "a", values = ["outer"] },
+            { object = { catalog = "c" }, tag = "b" },
+            { object = { catalog = "c", namespace = ["n"], table = "t", column = "x" }, tag = "a", values = ["inner"] },
+        ]
+        "#,
+    );
+    let table = TableIdent::new("c", ["n"], "t");
+    let tags = |column| -> Vec<_> {
+        let tags = governance.effective_tags(&table, column);
+        tags.iter().map(|tag| (tag.tag.to_string(), tag.values.to_vec(), tag.object.to_string())).collect()
+    };
+    let on = |tag: &str, values: &[&str], object: &str| {
+        (tag.to_owned(), values.iter().map(|value| value.to_string()).collect(), object.to_owned())
+    };
+    let catalog = "catalog \"c\"";
+    let column = "column \"x\" of table \"t\" in namespace [\"n\"] of catalog \"c\"";
+    assert_eq!(tags(None), [on("a", &["outer"], catalog), on("b", &[], catalog)]);
+    assert_eq!(tags(Some("y")), tags(None));
+    assert_eq!(tags(Some("x")), [on("a", &["inner"], column), on("b", &[], catalog)]);
+}
+
+#[test]
 fn a_value_has_at_most_256_characters() {
     let model = |value: &str| {
         Governance::builder()

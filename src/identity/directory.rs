@@ -52,6 +52,16 @@ impl fmt::Debug for RequestGroups {
 ///
 /// The snapshot that is in force when a request's subject is read is kept with the subject, so that its
 /// memberships come from the same one, whatever happens to the source of groups in between.
+///
+/// ```
+/// use iceberg_read_restrictions::identity::{Directory, Groups, RequestGroups, RequestUser};
+///
+/// // Users, and who is in which group, as a trusted proxy tells them; the groups that exist, as we do.
+/// let groups = Groups::new([("auditors", [""; 0]), ("restricted", [""; 0])]);
+/// let directory = Directory::new(RequestUser::header("x-forwarded-user".parse()?), groups)
+///     .with_request_groups(RequestGroups::header("x-forwarded-groups".parse()?));
+/// # Ok::<_, http::header::InvalidHeaderName>(())
+/// ```
 #[derive(Clone)]
 pub struct Directory {
     user: RequestUser,

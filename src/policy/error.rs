@@ -8,10 +8,13 @@ use std::{
 use super::content::ContentError;
 use crate::expression::ExpressionError;
 
+/// The most problems that an error shows in a log line.
+const DISPLAYED: usize = 20;
+
 /// Everything that is wrong with a governance model: of a file, or put together by a builder.
 ///
-/// [`Display`](fmt::Display) gives one line for each problem, [`render`](Self::render) shows the lines of
-/// the expressions too.
+/// [`Display`](fmt::Display) gives one line for each problem, for the first twenty;
+/// [`render`](Self::render) gives all of them, and shows the lines of the expressions too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernanceError {
     file: Option<PathBuf>,
@@ -75,13 +78,12 @@ impl GovernanceError {
 
 impl fmt::Display for GovernanceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, problem) in self.problems.iter().enumerate() {
-            if number > 0 {
-                f.write_str("\n")?;
-            }
-            f.write_str(&self.line(problem))?;
+        let mut lines: Vec<String> =
+            self.problems.iter().take(DISPLAYED).map(|problem| self.line(problem)).collect();
+        if self.problems.len() > DISPLAYED {
+            lines.push(format!("and {} more problems", self.problems.len() - DISPLAYED));
         }
-        Ok(())
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -171,21 +173,26 @@ impl<'a> Problems<'a> {
             ContentError::Shape(message) => return self.push(about, format!("content: {message}")),
             ContentError::Expression(error) => error,
         };
-        // An expression without escapes stands in the text as it is, so its own offsets can be used.
-        let inside = about.offset.zip(source).and_then(|(offset, source)| {
-            let start = self.text.get(offset..)?.find(source)?;
-            let between = &self.text[offset..offset + start];
-            between
-                .chars()
-                .all(|c| matches!(c, '"' | '\'' | '\r' | '\n'))
-                .then_some(offset + start + error.span().start)
-        });
+        let inside = about
+            .offset
+            .zip(source)
+            .and_then(|(offset, source)| Some(self.start_of_verbatim(offset, source)? + error.span().start));
         self.push(About { offset: inside.or(about.offset), ..about }, error.message().to_owned());
         if let Some(problem) = self.found.last_mut() {
             problem.expression = Some(error);
         }
     }
 
+    /// Where the value of the string at `offset` begins, when it stands in the text as it is: without escapes,
+    /// behind quotes and the line break that TOML leaves out.
+    fn start_of_verbatim(&self, offset: usize, value: &str) -> Option<usize> {
+        let quoted = self.text.get(offset..)?;
+        let inner = quoted.trim_start_matches(['"', '\'']);
+        let inner = inner.strip_prefix('\n').or_else(|| inner.strip_prefix("\r\n")).unwrap_or(inner);
+        inner.starts_with(value).then_some(self.text.len() - inner.len())
+    }
+
+    /// Nothing, or all that was found, in the order of the places.
     pub(super) fn into_result(mut self) -> Result<(), GovernanceError> {
         self.found.sort_by_key(GovernanceProblem::position);
         if self.found.is_empty() { Ok(()) } else { Err(GovernanceError::new(self.found)) }

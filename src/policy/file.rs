@@ -49,6 +49,14 @@ const MIN_POLL: Duration = Duration::from_millis(1);
 /// is good again. The age there is the time since the file was last read and found to hold what is in force.
 ///
 /// Clones share one reader of the file. It ends when the last clone and the last directory are dropped.
+///
+/// ```no_run
+/// use iceberg_read_restrictions::{identity::RequestUser, policy::GovernanceFile};
+///
+/// let policies = GovernanceFile::watch("governance.toml")?;
+/// let identity = policies.directory(RequestUser::extension());
+/// # Ok::<_, iceberg_read_restrictions::policy::GovernanceError>(())
+/// ```
 #[derive(Clone)]
 pub struct GovernanceFile(Arc<Handle>);
 
@@ -189,7 +197,7 @@ impl Reader {
         let read_at = Instant::now();
         let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
         let governance = parse(&path, format, &bytes)?;
-        tracing::info!(path = %path.display(), revision = %governance.revision(), "governance file in force");
+        announce(&path, &governance);
         let followed = Arc::new(Followed {
             path,
             format,
@@ -234,7 +242,7 @@ impl Reader {
         let Followed { path, format, governance, .. } = &*self.followed;
         match parse_again(path, *format, &bytes) {
             Ok(new) => {
-                tracing::info!(path = %path.display(), revision = %new.revision(), "governance file in force");
+                announce(path, &new);
                 governance.store(Arc::new(new));
                 self.in_force = bytes;
                 self.latest = None;
@@ -242,6 +250,16 @@ impl Reader {
             }
             Err(error) => self.followed.report(&error),
         }
+    }
+}
+
+/// Logs what is in force from now on, and what is in the file and takes no part.
+fn announce(path: &Path, governance: &Governance) {
+    let path = path.display();
+    tracing::info!(%path, revision = %governance.revision(), "governance file in force");
+    for policy in governance.policies().iter().filter(|policy| policy.compiled.is_none()) {
+        let (policy, policy_type) = (&policy.name, &policy.policy_type);
+        tracing::warn!(%path, %policy, %policy_type, "a policy of this type takes no part in read restrictions");
     }
 }
 

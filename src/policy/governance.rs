@@ -38,6 +38,8 @@ use crate::{
 ///   policies of other types is not looked at;
 /// - a table without a namespace, a column without a table, an empty part in a name.
 ///
+/// A selector whose value the tag does not allow is valid, and selects nothing.
+///
 /// # Effective tags
 ///
 /// The chain of a column is: the column, its table, the namespace from the innermost level outwards, the
@@ -56,7 +58,31 @@ use crate::{
 ///
 /// [`revision`](Self::revision) and [`identity_revision`](Self::identity_revision) are SHA-256 digests of
 /// what the answers depend on: the same for TOML and JSON, in any order of the declarations, on every
-/// replica.
+/// replica. Comments, and the content of policies of other types, are not part of them.
+///
+/// # Example
+///
+/// ```
+/// use iceberg_read_restrictions::policy::{
+///     Assignment, Governance, ObjectName, PolicyObject, Relation, TableIdent, Tag,
+/// };
+///
+/// let sales = ObjectName::namespace("prod", ["sales"]);
+/// let risks = ObjectName::table("prod", ["sales"], "risks");
+/// let governance = Governance::builder()
+///     .tag(Tag::new("data_domain").with_allowed_values(["finance", "risk"]))
+///     .policy(PolicyObject::row_filter("own", r#"filter := col("owner") == session_user()"#).enabled())
+///     .relation(Relation::new("own", "data_domain").with_value("finance"))
+///     .assignment(Assignment::new(sales, "data_domain").with_values(["finance"]))
+///     .assignment(Assignment::new(risks, "data_domain").with_values(["risk"]))
+///     .build()?;
+///
+/// let orders = governance.effective_policies_of(&TableIdent::new("prod", ["sales"], "orders"));
+/// assert_eq!(&*orders.row_filters[0].policy.name, "own");
+/// let risks = governance.effective_policies_of(&TableIdent::new("prod", ["sales"], "risks"));
+/// assert!(!risks.is_governed());
+/// # Ok::<_, iceberg_read_restrictions::policy::GovernanceError>(())
+/// ```
 pub struct Governance {
     tags: Vec<Tag>,
     policies: Vec<DeclaredPolicy>,
@@ -134,10 +160,13 @@ impl Governance {
     pub(super) fn new(
         tags: Vec<Tag>,
         mut policies: Vec<DeclaredPolicy>,
-        relations: Vec<Relation>,
+        mut relations: Vec<Relation>,
         assignments: Vec<Assignment>,
         groups: Groups,
     ) -> Self {
+        for relation in &mut relations {
+            relation.except.take_if(|except| except.is_empty());
+        }
         policies.sort_by(|one, other| one.name.cmp(&other.name));
         let mut objects = Objects::default();
         for (index, assignment) in assignments.iter().enumerate() {

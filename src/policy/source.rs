@@ -178,6 +178,13 @@ pub struct Except {
     pub groups: Vec<String>,
 }
 
+impl Except {
+    /// Whether nobody is exempted.
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.groups.is_empty()
+    }
+}
+
 /// A policy, compiled.
 #[derive(Debug)]
 pub struct Policy {
