@@ -103,10 +103,6 @@ impl<T> Placed<T> {
         Self { item, offset: None, expression: None }
     }
 
-    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Placed<U> {
-        Placed { item: change(self.item), offset: self.offset, expression: self.expression }
-    }
-
     fn about<'a>(&self) -> About<'a> {
         About { offset: self.offset, policy: None }
     }

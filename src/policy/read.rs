@@ -3,6 +3,8 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use serde_json::Value;
+
 use super::{
     builder::{Declarations, Placed},
     document::{Document, Format, Located, Node},
@@ -71,61 +73,50 @@ impl Reader<'_, '_> {
         let policy_type = self.required(&mut members, "policyType", Node::string);
         let enabled = self.optional(&mut members, "enabled", Node::boolean).unwrap_or(false);
         let enforce = self.optional(&mut members, "enforce", Node::boolean).unwrap_or(true);
-        let content = members.take("content");
-        let relations = self.array(&mut members, "tags");
-        self.finish(members, "name, comment, policyType, enabled, enforce, content, tags");
-        let relations: Vec<_> = relations.into_iter().filter_map(|node| self.relation(node)).collect();
-
-        let (Some(name), Some(policy_type)) = (name, policy_type) else { return };
-        let mut policy = PolicyObject::new(name, policy_type, serde_json::Value::Null);
-        policy.comment = comment;
-        policy.enabled = enabled;
-        policy.enforce = enforce;
-        let mut offset = node.offset();
-        if PolicyType::from_name(&policy.policy_type).is_some() {
-            let Some(content) = content else {
-                return self.problem(node.offset(), "a policy needs `content`".into());
-            };
-            let Some((value, expression)) = self.content(content) else { return };
-            policy.content = value;
-            offset = expression;
-        }
-        for relation in relations {
-            let policy = Arc::clone(&policy.name);
-            self.declarations.relations.push(relation.map(|relation| Relation { policy, ..relation }));
-        }
-        let policy = Placed::at(node.offset(), policy).with_expression_at(offset);
-        self.declarations.policies.push(policy);
-    }
-
-    /// A content object as a value, one level deep: whatever is deeper is wrong there anyhow. The offset is
-    /// that of the expression.
-    fn content(&mut self, node: Node<'_>) -> Option<(serde_json::Value, usize)> {
-        let members = self.located(in_member("content", node.members()))?;
-        let offset = members.iter().find(|(name, _)| name == "expression").map_or(node, |(_, value)| *value);
-        let value = members
-            .into_iter()
-            .map(|(name, value)| {
-                (name.into_owned(), value.string().map_or(serde_json::Value::Null, Into::into))
-            })
+        let content = policy_type.as_deref().and_then(|policy_type| self.content(&mut members, policy_type));
+        let name: Option<Arc<str>> = name.map(Into::into);
+        let relations: Vec<_> = (self.array(&mut members, "tags").into_iter())
+            .filter_map(|relation| self.relation(name.clone().unwrap_or_default(), relation))
             .collect();
-        Some((serde_json::Value::Object(value), offset.offset()))
+        self.finish(members, "name, comment, policyType, enabled, enforce, content, tags");
+
+        let (Some(name), Some(policy_type), Some((content, expression))) = (name, policy_type, content)
+        else {
+            return;
+        };
+        let policy_type = policy_type.into_owned();
+        let policy = PolicyObject { name, comment, policy_type, enabled, enforce, content };
+        self.declarations.policies.push(Placed::at(node.offset(), policy).with_expression_at(expression));
+        self.declarations.relations.extend(relations);
     }
 
-    /// A relation of a policy that is named later.
-    fn relation(&mut self, node: Node<'_>) -> Option<Placed<Relation>> {
+    /// The content of a policy as a value, and the offset of its expression; of a type that takes no part,
+    /// nothing is read.
+    fn content(&mut self, members: &mut Members<'_>, policy_type: &str) -> Option<(Value, usize)> {
+        if PolicyType::from_name(policy_type).is_none() {
+            members.take("content");
+            return Some((Value::Null, members.offset));
+        }
+        let (mut offset, found) =
+            self.required(members, "content", |node| Ok((node.offset(), node.members()?)))?;
+        let mut content = serde_json::Map::new();
+        for (name, node) in found {
+            if name == "expression" {
+                offset = node.offset();
+            }
+            // Whatever is not a string is wrong there anyhow.
+            content.insert(name.into_owned(), node.string().map_or(Value::Null, Value::from));
+        }
+        Some((Value::Object(content), offset))
+    }
+
+    fn relation(&mut self, policy: Arc<str>, node: Node<'_>) -> Option<Placed<Relation>> {
         let mut members = self.members(node, "a relation")?;
         let tag = self.required(&mut members, "tag", Node::string);
         let selector = members.take("selector").map_or(Some(Selector::AllValues), |node| self.selector(node));
-        let except = members.take("except").map(|node| self.except(node));
+        let except = members.take("except").map(|node| Arc::new(self.except(node)));
         self.finish(members, "tag, selector, except");
-        let relation = Relation {
-            policy: "".into(),
-            tag: tag?.into(),
-            selector: selector?,
-            except: except.map(Arc::new),
-        };
-        Some(Placed::at(node.offset(), relation))
+        Some(Placed::at(node.offset(), Relation { policy, tag: tag?.into(), selector: selector?, except }))
     }
 
     fn selector(&mut self, node: Node<'_>) -> Option<Selector> {
