@@ -18,7 +18,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub use columns::ResolvedColumnMask;
 pub use error::{ActionMisfit, ResolveError};
-pub use explain::{ExplainRequest, Explanation, Outcome};
+pub use explain::{
+    ExplainRequest, ExplainedColumnMask, ExplainedField, ExplainedNotSelected, ExplainedPolicy,
+    ExplainedReport, ExplainedRevisions, ExplainedRowFilter, ExplainedSubject, ExplainedTag, Explanation,
+    LeftOut, Outcome,
+};
 pub use report::{Reported, ReportedRestriction};
 pub use rows::ResolvedRowFilter;
 pub use select::Provenance;
