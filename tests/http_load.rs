@@ -3,6 +3,7 @@
 mod support;
 
 use http::header;
+use iceberg_read_restrictions::layer::ReadRestrictionsLayer;
 use serde_json::json;
 use support::*;
 
@@ -126,7 +127,7 @@ async fn the_table_is_the_one_that_the_path_names() {
         ]"#,
     );
     let identity = directory(&governance);
-    let layer = iceberg_read_restrictions::layer::ReadRestrictionsLayer::builder(governance, identity);
+    let layer = ReadRestrictionsLayer::builder(governance, identity);
     let service = inner.behind(layer.catalog("prod"));
     for (path, governed) in [
         ("/v1/namespaces/a%1Fb/tables/t", true),
@@ -153,7 +154,7 @@ async fn the_table_is_the_one_that_the_path_names() {
 async fn the_catalog_is_taken_from_the_prefix_only_where_it_is_a_known_one() {
     let governance = governance();
     let identity = directory(&governance);
-    let layer = iceberg_read_restrictions::layer::ReadRestrictionsLayer::builder(governance, identity);
+    let layer = ReadRestrictionsLayer::builder(governance, identity);
     let inner = Inner::table();
     let service = inner.behind(layer.catalog_from_prefix(["prod", "dev"]));
     let answer = send(&service, load("/v1/prod/namespaces/sales/tables/orders", "alice")).await;
@@ -180,7 +181,7 @@ async fn the_catalog_is_taken_from_the_prefix_only_where_it_is_a_known_one() {
 async fn the_catalog_may_be_what_a_closure_says() {
     let governance = governance();
     let identity = directory(&governance);
-    let layer = iceberg_read_restrictions::layer::ReadRestrictionsLayer::builder(governance, identity)
+    let layer = ReadRestrictionsLayer::builder(governance, identity)
         .catalog_with(|request| Some(request.headers.get("x-catalog")?.to_str().ok()?.to_owned()));
     let service = Inner::table().behind(layer);
     let ask = |catalog: &'static str| request("GET", ORDERS, "bob", &[CAPABLE, ("x-catalog", catalog)]);

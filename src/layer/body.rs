@@ -214,16 +214,16 @@ impl<B: Body<Data = Bytes>> Collected<B> {
     /// Reads a body to its end, or until it holds more than `limit` bytes. A body that says beforehand that it is
     /// too large is not read at all.
     pub(super) async fn collect(body: B, limit: usize) -> Self {
+        if body.size_hint().lower() > limit as u64 {
+            return Self { data: Bytes::new(), overflow: Bytes::new(), then: Then::Rest(Box::pin(body)) };
+        }
         Self::collect_while(body, limit, |_| true).await
     }
 
-    /// The same, and stops when `wanted` says of what was read that no more is.
+    /// The same for a body of any size, and stops when `wanted` says of what was read that no more is.
     pub(super) async fn collect_while(body: B, limit: usize, wanted: impl Fn(&[u8]) -> bool) -> Self {
         let mut body = Box::pin(body);
         let mut buffer = Buffer::Empty;
-        if body.size_hint().lower() > limit as u64 {
-            return Self { data: Bytes::new(), overflow: Bytes::new(), then: Then::Rest(body) };
-        }
         let (overflow, then) = loop {
             if !wanted(buffer.as_slice()) {
                 break (Bytes::new(), Then::Rest(body));
@@ -260,9 +260,9 @@ impl<B: Body<Data = Bytes>> Collected<B> {
         }
     }
 
-    /// Whether what was read would still be wanted.
-    pub(super) fn is_wanted(&self, wanted: impl Fn(&[u8]) -> bool) -> bool {
-        wanted(&self.data)
+    /// Everything that was read.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = &u8> {
+        self.data.iter().chain(&self.overflow)
     }
 
     /// The body as if nobody had read it.

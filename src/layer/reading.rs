@@ -77,17 +77,18 @@ fn segments(path: &str) -> impl Iterator<Item = &[u8]> {
     path.as_bytes().split(|byte| *byte == b'/').skip(1)
 }
 
-/// No dot segment, nothing empty, no parameters, and well-formed escapes of UTF-8 text.
+/// No dot segment, nothing empty, no parameters, no bare backslash, and well-formed escapes of UTF-8 text.
 fn is_exact_name(segment: &[u8]) -> bool {
     let decoded = decode(segment);
     escapes(segment).all(|escape| escape.is_some())
+        && !segment.contains(&b'\\')
         && !matches!(&*decoded, b"" | b"." | b"..")
         && !decoded.iter().any(|byte| matches!(byte, b';' | 0))
         && std::str::from_utf8(&decoded).is_ok()
 }
 
-/// No escapes of letters, digits, dots or of `%` itself, no `v1` in other letters, and no empty or dot segment hidden
-/// behind an encoded slash.
+/// No escapes of letters, digits, dots or of `%` itself, no `v1` in other letters, and neither a `v1` nor an empty or
+/// dot segment behind an encoded slash.
 fn is_exact_lead(segment: &[u8]) -> bool {
     let decoded = decode(segment);
     escapes(segment)
@@ -95,7 +96,8 @@ fn is_exact_lead(segment: &[u8]) -> bool {
         .all(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b'%' | b'\\'))
         && !decoded.contains(&b'\\')
         && !decoded.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."))
-        && fixed_word(segment).is_none_or(|word| word.as_bytes() == segment)
+        && (segment == b"v1"
+            || !decoded.split(|byte| *byte == b'/').any(|part| part.eq_ignore_ascii_case(b"v1")))
 }
 
 /// Whether some lenient reading finds an operation other than `exact`.

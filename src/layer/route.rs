@@ -78,8 +78,11 @@ impl OperationKind {
 }
 
 impl Operation<'_> {
-    /// How much of the path is that of the table.
+    /// How much of the path is that of the table; nothing where it names none.
     pub(super) fn table_path_length(&self) -> usize {
+        if self.table.is_empty() {
+            return 0;
+        }
         let names = ["/namespaces/", self.namespace, "/tables/", self.table];
         self.lead.len() + names.map(str::len).iter().sum::<usize>()
     }

@@ -27,13 +27,15 @@ pub(super) async fn watch<I: Inner>(
         return Err(Refusal::upstream_invalid("a compressed answer to an unrecognised request").into());
     }
     let may_be_json = says_json(&head.headers);
-    let collected =
-        Collected::collect_while(body, limit, |read| may_be_json || may_begin_an_object(read)).await;
+    let collected = match may_be_json {
+        true => Collected::collect(body, limit).await,
+        false => Collected::collect_while(body, limit, |read| may_begin_an_object(read)).await,
+    };
     let refuse = |reason| refuse(&head, reason);
     match collected.whole() {
         Some(body) if is_load_result(body) => return Err(refuse("a load result").into()),
         Some(_) => {}
-        None if may_be_json || collected.is_wanted(may_begin_an_object) => {
+        None if may_be_json || may_begin_an_object(collected.bytes()) => {
             return Err(refuse(collected.failure()).into());
         }
         None => {}
@@ -52,8 +54,8 @@ fn says_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether what was read of a body is the beginning of a JSON object in some encoding, or nothing yet.
-fn may_begin_an_object(read: &[u8]) -> bool {
-    let first = read.iter().find(|byte| !byte.is_ascii_whitespace());
+fn may_begin_an_object<'a>(read: impl IntoIterator<Item = &'a u8>) -> bool {
+    let first = read.into_iter().find(|byte| !byte.is_ascii_whitespace());
     // A brace, a comment, a byte order mark, or the zero bytes of a wide encoding.
     matches!(first, None | Some(b'{' | b'/' | b'#' | 0xef | 0xfe | 0xff | 0))
 }
