@@ -33,7 +33,8 @@ impl GovernanceError {
         Self::new(vec![problem]).in_file(path)
     }
 
-    pub(super) fn in_file(mut self, path: &Path) -> Self {
+    /// The same error, about the text of this file.
+    pub fn in_file(mut self, path: &Path) -> Self {
         self.file = Some(path.to_owned());
         self
     }

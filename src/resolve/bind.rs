@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::suggest::did_you_mean;
 use crate::{
-    expression::{self, ActionCall, Column, Condition, ExpressionError, Group, LiteralValue, Span},
+    expression::{self, ActionCall, Column, Condition, ExpressionError, Group, LiteralValue, Rule, Span},
     identity::{Membership, Memberships},
     restriction::{Action, ComparisonOperator, Literal, Predicate, Reference, SetOperator, UnaryOperator},
     table::{Field, PrimitiveType, Schema, Type},
@@ -59,6 +59,54 @@ impl Binder<'_> {
     /// The action that a call names. Whether it fits a column is [`Action::check`]'s to say.
     pub fn action(&self, call: &ActionCall) -> Result<Action, ExpressionError> {
         call.name.parse().map_err(|error| self.error(call.span, format!("{error}")))
+    }
+
+    /// Everything in a rule that does not bind to the schema, not only the first. Whether a group exists is
+    /// left open: it is not a question about the schema.
+    pub fn all_errors(&self, rule: &Rule) -> Vec<ExpressionError> {
+        let mut errors = Vec::new();
+        match rule {
+            Rule::Filter { branches, fallback } => {
+                for branch in branches {
+                    self.collect_errors(&branch.result, &mut errors);
+                    self.collect_errors(&branch.condition, &mut errors);
+                }
+                self.collect_errors(fallback, &mut errors);
+            }
+            Rule::Mask { branches, fallback } => {
+                for branch in branches {
+                    errors.extend(self.action(&branch.result).err());
+                    self.collect_errors(&branch.condition, &mut errors);
+                }
+                errors.extend(self.action(fallback).err());
+            }
+        }
+        errors
+    }
+
+    fn collect_errors(&self, condition: &Condition, errors: &mut Vec<ExpressionError>) {
+        match condition {
+            Condition::Not(child) => self.collect_errors(child, errors),
+            Condition::And(children) | Condition::Or(children) => {
+                for child in children {
+                    self.collect_errors(child, errors);
+                }
+            }
+            Condition::In { column, values } => match self.column(column) {
+                Ok(field) => {
+                    errors.extend(values.iter().filter_map(|value| self.literal(value, field).err()));
+                }
+                Err(error) => errors.push(error),
+            },
+            Condition::IsGroupMember(_) => {}
+            Condition::Constant(_)
+            | Condition::Compare { .. }
+            | Condition::IsNull(_)
+            | Condition::NotNull(_)
+            | Condition::ColumnIsUser { .. }
+            | Condition::UserIs { .. }
+            | Condition::UserIn(_) => errors.extend(self.condition(condition).err()),
+        }
     }
 
     pub fn error(&self, span: Span, message: impl Into<String>) -> ExpressionError {

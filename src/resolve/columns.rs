@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     expression::{ExpressionError, Rule, Span},
-    policy::{EffectivePolicies, EffectivePolicy, ObjectName, Selection},
+    policy::{EffectivePolicies, EffectivePolicy, ObjectName, Policy, Selection},
     restriction::{Action, ActionError, Projection},
     table::{Field, LoadResult, Schema, Type},
 };
@@ -54,20 +54,21 @@ pub(super) fn resolve_masks(
         let lists: Vec<_> = past.names.iter().map(|name| masks.of(name)).collect();
         resolved.extend(resolve_field(past.latest, Some(past.latest.name), &lists, conflict)?);
     }
-    check_nested_ids(&resolved, table.schema(), &older)?;
+    let field_ids = resolved.iter().map(|mask| mask.projection.field_id);
+    check_nested_ids(field_ids, table.schema(), &older)?;
     resolved.sort_by_key(|mask| mask.projection);
     Ok(resolved)
 }
 
 /// The masks that apply to the subject, by the name of the column.
-struct Masks<'a> {
+pub(super) struct Masks<'a> {
     inherited: MaskList<'a>,
     columns: BTreeMap<&'a str, MaskList<'a>>,
 }
 
 /// The masks of one column, before it is known which field that is.
 #[derive(Default)]
-struct MaskList<'a> {
+pub(super) struct MaskList<'a> {
     choices: Vec<MaskChoice<'a>>,
     policies: Arc<[Arc<Provenance>]>,
 }
@@ -80,7 +81,7 @@ struct MaskChoice<'a> {
 }
 
 impl<'a> Masks<'a> {
-    fn select(
+    pub fn select(
         policies: &'a EffectivePolicies,
         enforced: bool,
         schema: &Schema,
@@ -100,7 +101,7 @@ impl<'a> Masks<'a> {
         self.inherited.choices.is_empty() && self.columns.values().all(|list| list.choices.is_empty())
     }
 
-    fn of(&self, name: &str) -> &MaskList<'a> {
+    pub fn of(&self, name: &str) -> &MaskList<'a> {
         self.columns.get(name).unwrap_or(&self.inherited)
     }
 
@@ -108,17 +109,9 @@ impl<'a> Masks<'a> {
     /// that lives on under another name would silently lose its mask.
     fn check_named_columns(&self, current: &Schema, older: &[Schema]) -> Result<(), ResolveError> {
         for (name, list) in &self.columns {
-            let Some(choice) = list.choices.iter().find(|choice| choice.is_named()) else { continue };
-            if current.fields_by_name(name).next().is_some() {
-                continue;
-            }
-            let (policy, column) = (choice.effective.policy.name.clone(), Arc::from(*name));
-            let mut past = older.iter().flat_map(|schema| schema.fields_by_name(name)).peekable();
-            if past.peek().is_none() {
-                return Err(ResolveError::ColumnNotFound { policy, column });
-            }
-            if let Some(renamed) = past.find_map(|field| current.field_by_id(field.id)) {
-                return Err(ResolveError::ColumnRenamed { policy, column, now: renamed.name.into() });
+            let named = list.choices.iter().find(|choice| is_named(&choice.provenance.selections));
+            if let Some(choice) = named {
+                check_named_column(name, &choice.effective.policy.name, current, older)?;
             }
         }
         Ok(())
@@ -162,35 +155,63 @@ impl<'a> MaskChoice<'a> {
         Ok(Self { effective, mask, provenance })
     }
 
-    /// Whether an assignment on the column itself leads to the policy.
-    fn is_named(&self) -> bool {
-        self.provenance.selections.iter().any(|selection| selection.from.column.is_some())
-    }
-
     /// Every action of the policy must fit the field, also those of branches not taken.
     fn check_field(&self, field: Field<'_>) -> Result<(), ResolveError> {
         for (action, span) in &self.mask.actions {
-            action.check(field).map_err(|error| self.misfit(field, error, *span))?;
+            action.check(field).map_err(|error| {
+                misfit(&self.effective.policy, &self.provenance.selections, field, error, *span)
+            })?;
         }
         Ok(())
     }
+}
 
-    fn misfit(&self, field: Field<'_>, error: ActionError, span: Span) -> ResolveError {
-        let policy = &self.effective.policy;
-        let source: Arc<str> =
-            policy.expression.as_ref().map_or_else(|_| Arc::default(), |e| e.source().clone());
-        ResolveError::Action(Box::new(ActionMisfit {
-            policy: policy.name.clone(),
-            column: field.name.into(),
-            reached_through: reached_through(&self.provenance.selections),
-            at: ExpressionError::new(source, span, error.to_string()),
-            error,
-        }))
+/// Whether an assignment on the column itself leads to the policy.
+pub(super) fn is_named(selections: &[Selection]) -> bool {
+    selections.iter().any(|selection| selection.from.column.is_some())
+}
+
+/// A named column of which a policy masks the values must be found.
+pub(super) fn check_named_column(
+    name: &str,
+    policy: &Arc<str>,
+    current: &Schema,
+    older: &[Schema],
+) -> Result<(), ResolveError> {
+    if current.fields_by_name(name).next().is_some() {
+        return Ok(());
+    }
+    let (policy, column) = (policy.clone(), Arc::from(name));
+    let mut past = older.iter().flat_map(|schema| schema.fields_by_name(name)).peekable();
+    if past.peek().is_none() {
+        return Err(ResolveError::ColumnNotFound { policy, column });
+    }
+    match past.find_map(|field| current.field_by_id(field.id)) {
+        Some(renamed) => Err(ResolveError::ColumnRenamed { policy, column, now: renamed.name.into() }),
+        None => Ok(()),
     }
 }
 
+/// An action that does not fit a field.
+pub(super) fn misfit(
+    policy: &Policy,
+    selections: &[Selection],
+    field: Field<'_>,
+    error: ActionError,
+    span: Span,
+) -> ResolveError {
+    let source: Arc<str> = policy.expression.as_ref().map_or_else(|_| Arc::default(), |e| e.source().clone());
+    ResolveError::Action(Box::new(ActionMisfit {
+        policy: policy.name.clone(),
+        column: field.name.into(),
+        reached_through: reached_through(selections),
+        at: ExpressionError::new(source, span, error.to_string()),
+        error,
+    }))
+}
+
 /// One action for one field, from the lists of all names that the field has or had.
-fn resolve_field(
+pub(super) fn resolve_field(
     field: Field<'_>,
     dropped: Option<&str>,
     lists: &[&MaskList<'_>],
@@ -235,13 +256,13 @@ fn united(lists: &[&MaskList<'_>]) -> Arc<[Arc<Provenance>]> {
 }
 
 /// A top-level field that the current schema does not have.
-struct PastField<'a> {
-    names: BTreeSet<&'a str>,
+pub(super) struct PastField<'a> {
+    pub names: BTreeSet<&'a str>,
     /// As the last schema of the list that holds it has it.
-    latest: Field<'a>,
+    pub latest: Field<'a>,
 }
 
-fn past_fields<'a>(current: &Schema, older: &'a [Schema]) -> Vec<PastField<'a>> {
+pub(super) fn past_fields<'a>(current: &Schema, older: &'a [Schema]) -> Vec<PastField<'a>> {
     let mut past: BTreeMap<i32, PastField<'a>> = BTreeMap::new();
     for field in older.iter().flat_map(Schema::fields) {
         if current.field_by_id(field.id).is_some() {
@@ -255,8 +276,8 @@ fn past_fields<'a>(current: &Schema, older: &'a [Schema]) -> Vec<PastField<'a>> 
 }
 
 /// A projection on an id that is also used below the top level would reach something else as well.
-fn check_nested_ids(
-    masks: &[ResolvedColumnMask],
+pub(super) fn check_nested_ids(
+    field_ids: impl Iterator<Item = i32> + Clone,
     current: &Schema,
     older: &[Schema],
 ) -> Result<(), ResolveError> {
@@ -265,9 +286,8 @@ fn check_nested_ids(
         if !schema.fields().any(is_nested) {
             continue;
         }
-        let shared = masks.iter().find(|mask| schema.has_nested_id(mask.projection.field_id));
-        if let Some(mask) = shared {
-            return Err(ResolveError::NestedFieldId { field_id: mask.projection.field_id });
+        if let Some(field_id) = field_ids.clone().find(|id| schema.has_nested_id(*id)) {
+            return Err(ResolveError::NestedFieldId { field_id });
         }
     }
     Ok(())

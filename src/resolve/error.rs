@@ -132,6 +132,16 @@ impl ResolveError {
         }
     }
 
+    /// The column that the error is about, when it is about one.
+    pub fn column(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Action(misfit) => Some(&misfit.column),
+            Self::ColumnNotFound { column, .. } | Self::ColumnRenamed { column, .. } => Some(column),
+            Self::Conflict { column, .. } => column.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Where in the source of the policy's expression the error lies, when it lies in one.
     pub fn expression(&self) -> Option<&ExpressionError> {
         match self {

@@ -3,7 +3,7 @@
 //! An explanation names policies, tags, groups and columns. It is for the people who govern, never for the
 //! caller of a load.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -33,7 +33,8 @@ pub struct ExplainRequest<'a> {
     pub table: Result<&'a LoadResult, &'a LoadResultError>,
 }
 
-/// What a subject gets on a table, and why. Serialises to the JSON form of `policy explain --json`.
+/// What a subject gets on a table, and why. Serialises to the JSON form of `policy explain --json`;
+/// [`Display`](fmt::Display) tells the same, and a little more, over several lines.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -43,6 +44,7 @@ pub struct Explanation {
     /// The code of a refusal.
     pub code: Option<&'static str>,
     /// Why it is refused, in full.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The member exactly as the layer would send it, the inner service's own restrictions included.
     pub read_restrictions: Option<Box<RawValue>>,
@@ -51,10 +53,12 @@ pub struct Explanation {
     /// The masks to enforce, sorted by field id.
     pub column_masks: Vec<ExplainedColumnMask>,
     /// What was resolved and is not sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
     /// Policies that an effective tag leads to and that do not apply, by name.
     pub not_selected: Vec<ExplainedNotSelected>,
     /// What the report-only policies would have done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub report_only: Vec<ExplainedReport>,
     /// Who was asked for.
     pub subject: ExplainedSubject,
@@ -86,6 +90,7 @@ pub struct ExplainedRowFilter {
     /// The canonical predicate with column names.
     pub readable: String,
     /// The fields that it reads.
+    #[serde(skip)]
     pub fields: Vec<ExplainedField>,
     /// The policies that ask for it.
     pub policies: Vec<ExplainedPolicy>,
@@ -112,6 +117,7 @@ pub struct ExplainedColumnMask {
     /// The name; the latest one of a column that was dropped.
     pub column: String,
     /// Whether only older schemas have the column, where time travel still reads it.
+    #[serde(skip)]
     pub dropped: bool,
     /// The action.
     #[serde(serialize_with = "display")]
@@ -130,6 +136,7 @@ pub struct ExplainedPolicy {
     /// The name.
     pub name: Arc<str>,
     /// The policy's own revision.
+    #[serde(skip)]
     pub revision: String,
     /// The branch taken, from 1 with the fallback counted; null when a condition depends on the row.
     pub branch: Option<usize>,
@@ -289,12 +296,127 @@ impl Explanation {
         }
         self.column_masks =
             resolution.column_masks().iter().map(|mask| explained_mask(mask, schema)).collect();
-        let exempt = resolution.exempt().iter().map(|policy| ExplainedNotSelected {
-            policy: policy.clone(),
-            reason: NotSelectedReason::Exempt.as_str(),
+        // One that exempts the subject on one column may still apply on another.
+        let applied = resolution.policies();
+        let exempt = resolution.exempt().iter().filter(|policy| !applied.contains(policy)).map(|policy| {
+            ExplainedNotSelected { policy: policy.clone(), reason: NotSelectedReason::Exempt.as_str() }
         });
         self.not_selected.extend(exempt);
         self.not_selected.sort_by(|a, b| (&a.policy, a.reason).cmp(&(&b.policy, b.reason)));
+    }
+}
+
+/// For an administrator at a terminal. The wording is for people and may change; programs read the JSON form.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            None => writeln!(f, "{}: {}", self.outcome.as_str(), self.outcome.meaning())?,
+            Some(code) => writeln!(f, "{}: {code}", self.outcome.as_str())?,
+        }
+        for line in self.message.iter().flat_map(|message| message.lines()) {
+            writeln!(f, "  {line}")?;
+        }
+        self.write_subject(f)?;
+        if let Some(filter) = &self.row_filter {
+            writeln!(f, "\nrow filter: {}", filter.readable)?;
+            for field in &filter.fields {
+                writeln!(f, "  reads column {} (field {})", field.column, field.field_id)?;
+            }
+            write_reasons(f, &filter.signature, &filter.policies)?;
+        }
+        for mask in &self.column_masks {
+            let dropped = if mask.dropped { ", dropped, in older snapshots only" } else { "" };
+            writeln!(f, "\ncolumn {} (field {}{dropped}): {}", mask.column, mask.field_id, mask.action)?;
+            write_reasons(f, &mask.signature, &mask.policies)?;
+        }
+        let left_out = self.left_out.iter().map(|left| format!("{}: {}", left.policy, left.reason));
+        write_list(f, "left out", left_out)?;
+        let not_selected =
+            self.not_selected.iter().map(|entry| format!("{}: {}", entry.policy, entry.reason));
+        write_list(f, "not selected", not_selected)?;
+        write_list(f, "report-only: NOT enforced", self.report_only.iter().map(ToString::to_string))?;
+        writeln!(f, "\nread-restrictions")?;
+        match &self.read_restrictions {
+            Some(member) => writeln!(f, "  {}", member.get()),
+            None => writeln!(f, "  none"),
+        }
+    }
+}
+
+impl Explanation {
+    fn write_subject(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nsubject: {}", self.subject.name.as_deref().unwrap_or("none"))?;
+        for (group, answer) in &self.subject.groups {
+            writeln!(f, "  group {group}: {answer}")?;
+        }
+        writeln!(f, "policy revision: {}", self.revisions.policy)?;
+        match &self.revisions.identity {
+            Some(identity) => writeln!(f, "identity revision: {identity}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_reasons(f: &mut fmt::Formatter<'_>, signature: &str, policies: &[ExplainedPolicy]) -> fmt::Result {
+    writeln!(f, "  signature {signature}")?;
+    for policy in policies {
+        match policy.branch {
+            Some(branch) => writeln!(f, "  because of policy {}, branch {branch}", policy.name)?,
+            None => writeln!(f, "  because of policy {}, the branch depends on the row", policy.name)?,
+        }
+        for tag in &policy.tags {
+            writeln!(f, "    tag {} = {:?} from {}", tag.name, tag.values, tag.from)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_list(
+    f: &mut fmt::Formatter<'_>,
+    heading: &str,
+    lines: impl ExactSizeIterator<Item = String>,
+) -> fmt::Result {
+    if lines.len() == 0 {
+        return Ok(());
+    }
+    writeln!(f, "\n{heading}")?;
+    for line in lines {
+        writeln!(f, "  {line}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for ExplainedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.policy)?;
+        if let Some(would) = &self.would {
+            write!(f, " would send: {would}")?;
+        }
+        if let Some(error) = &self.error {
+            write!(f, " cannot be resolved: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    /// The word in the JSON form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ungoverned => "ungoverned",
+            Self::Unrestricted => "unrestricted",
+            Self::Restricted => "restricted",
+            Self::Refused => "refused",
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Ungoverned => "no policy applies to the table",
+            Self::Unrestricted => "policies apply, and nothing is enforced for this subject",
+            Self::Restricted => "the load result carries restrictions",
+            Self::Refused => "the load is refused",
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bind;
 mod columns;
+mod diagnose;
 mod error;
 mod explain;
 mod lower;
@@ -17,6 +18,7 @@ mod suggest;
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use columns::ResolvedColumnMask;
+pub use diagnose::{DiagnoseRequest, Diagnosis};
 pub use error::{ActionMisfit, ResolveError};
 pub use explain::{
     ExplainRequest, ExplainedColumnMask, ExplainedField, ExplainedNotSelected, ExplainedPolicy,
@@ -143,6 +145,13 @@ impl Resolver {
     /// one that cannot be resolved says why.
     pub fn report(&self, request: ResolveRequest<'_>) -> Vec<Reported> {
         report::report(request)
+    }
+
+    /// Everything that a load of this table could be refused for, whoever asks, not only the first thing:
+    /// every branch of every policy is bound, every action is held against every column it reaches, and
+    /// conflicts are looked for with each of the given subjects.
+    pub fn diagnose(&self, request: DiagnoseRequest<'_>) -> Vec<Diagnosis> {
+        diagnose::diagnose(self, request)
     }
 
     /// The text of the `read-restrictions` member to send, or `None` when nothing of ours is to be enforced.

@@ -40,23 +40,26 @@ pub(super) fn report(request: ResolveRequest<'_>) -> Vec<Reported> {
     names
         .into_iter()
         .map(|policy| {
-            let alone = only(request.policies, policy);
+            let alone = keep(request.policies, |effective| effective.policy.name == *policy);
             let result = resolve_alone(ResolveRequest { policies: &alone, ..request });
             Reported { policy: policy.clone(), result }
         })
         .collect()
 }
 
-/// The same answer with one policy in it.
-fn only(policies: &EffectivePolicies, name: &Arc<str>) -> EffectivePolicies {
-    let keep = |list: &[EffectivePolicy]| -> Vec<_> {
-        list.iter().filter(|effective| effective.policy.name == *name).cloned().collect()
+/// The same answer with fewer policies in it.
+pub(super) fn keep(
+    policies: &EffectivePolicies,
+    wanted: impl Fn(&EffectivePolicy) -> bool,
+) -> EffectivePolicies {
+    let kept = |list: &[EffectivePolicy]| -> Vec<_> {
+        list.iter().filter(|effective| wanted(effective)).cloned().collect()
     };
     EffectivePolicies {
         revision: policies.revision.clone(),
-        row_filters: keep(&policies.row_filters),
-        column_masks: keep(&policies.column_masks),
-        columns: policies.columns.iter().map(|(column, list)| (column.clone(), keep(list))).collect(),
+        row_filters: kept(&policies.row_filters),
+        column_masks: kept(&policies.column_masks),
+        columns: policies.columns.iter().map(|(column, list)| (column.clone(), kept(list))).collect(),
         not_selected: Vec::new(),
     }
 }

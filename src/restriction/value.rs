@@ -1,3 +1,4 @@
+use super::literal::Literal;
 use crate::table::{PrimitiveType, Type};
 
 /// A value of a row.
@@ -108,6 +109,24 @@ impl Value {
             | (Self::Binary(_), P::Binary)
             | (Self::Variant { .. }, P::Variant) => true,
             _ => false,
+        }
+    }
+}
+
+/// The value that a literal stands for.
+impl From<&Literal> for Value {
+    fn from(literal: &Literal) -> Self {
+        match *literal {
+            Literal::Boolean(value) => Self::Boolean(value),
+            Literal::Int(value) => Self::Int(value),
+            Literal::Long(value) => Self::Long(value),
+            Literal::Float(value) => Self::Float(value),
+            Literal::Double(value) => Self::Double(value),
+            Literal::Decimal { unscaled, precision, scale } => Self::Decimal { unscaled, precision, scale },
+            Literal::Date(days) => Self::Date(days),
+            Literal::Time(micros) => Self::Time(micros),
+            Literal::Timestamp(micros) => Self::Timestamp(micros),
+            Literal::String(ref text) => Self::String(text.to_string()),
         }
     }
 }
