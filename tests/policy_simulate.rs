@@ -1,0 +1,270 @@
+//! `policy simulate`: what a change would make visible, and what it would hide.
+
+mod program;
+
+use std::fs;
+
+use program::{Run, policy};
+use serde_json::Value;
+
+const ORDERS: &str = r#"{"metadata": {"format-version": 2, "current-schema-id": 0, "schemas": [
+  {"type": "struct", "schema-id": 0, "fields": [
+    {"id": 1, "name": "id", "required": true, "type": "long"},
+    {"id": 2, "name": "region", "required": false, "type": "string"},
+    {"id": 3, "name": "owner", "required": true, "type": "string"},
+    {"id": 4, "name": "score", "required": false, "type": "double"},
+    {"id": 5, "name": "day", "required": false, "type": "date"},
+    {"id": 6, "name": "price", "required": true, "type": "decimal(3, 1)"},
+    {"id": 7, "name": "place", "required": true, "type": "boolean"}]}]}}"#;
+
+/// One policy of a type on the table, or on a column of it.
+fn model(policy_type: &str, expression: &str, column: Option<&str>) -> String {
+    let column = column.map_or_else(String::new, |column| format!(", column = {column:?}"));
+    format!(
+        "[[tags]]\nname = \"t\"\n[[policies]]\nname = \"p\"\npolicyType = {policy_type:?}\nenabled = true\n\
+         content.expression = '''{expression}'''\ntags = [{{ tag = \"t\" }}]\n[[assignments]]\ntag = \"t\"\n\
+         object = {{ catalog = \"prod\", namespace = [\"sales\"], table = \"orders\"{column} }}\n\
+         [groups]\nauditors = [\"alice\"]\n"
+    )
+}
+
+fn filter(expression: &str) -> String {
+    model("system_row_filter", &format!("filter := {expression}"), None)
+}
+
+fn mask(action: &str, column: &str) -> String {
+    model("system_column_mask", &format!("mask := action({action:?})"), Some(column))
+}
+
+/// Simulates a change for these subjects on one table.
+fn simulate(before: &str, after: &str, subjects: &str, more: &[&str]) -> Run {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+        fs::write(&path, content).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (before, after) = (write("before.toml", before), write("after.toml", after));
+    write("tables/prod/sales/orders.json", ORDERS);
+    let tables = folder.path().join("tables").to_str().expect("UTF-8").to_owned();
+    let arguments =
+        ["simulate", "--before", &before, "--after", &after, "--tables", &tables, "--subjects", subjects];
+    policy([&arguments[..], more].concat())
+}
+
+/// The effect of the one change for one subject, with its reasons.
+fn effect(before: &str, after: &str) -> (u8, String, Vec<String>) {
+    let run = simulate(before, after, "bob", &["--json"]);
+    let report = run.json();
+    let changes = report["changes"].as_array().expect("changes");
+    assert_eq!(
+        (report["tables"].as_u64(), report["changed"].as_u64()),
+        (Some(1), Some(changes.len() as u64))
+    );
+    let [change] = &changes[..] else {
+        return (run.code, "none".to_owned(), Vec::new());
+    };
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let reasons = change["reasons"].as_array().expect("reasons").iter().map(text).collect();
+    (run.code, text(&change["effect"]), reasons)
+}
+
+fn assert_filter(before: &str, after: &str, code: u8, expected: &str, reason: &str) {
+    let (found_code, found, reasons) = effect(&filter(before), &filter(after));
+    assert_eq!((found_code, &*found), (code, expected), "{before} -> {after}: {reasons:?}");
+    assert!(
+        reason.is_empty() || reasons.iter().any(|found| found.contains(reason)),
+        "{before} -> {after}: {reasons:?}"
+    );
+}
+
+#[test]
+fn the_same_result_is_no_change() {
+    for (before, after) in [
+        ("col(\"id\") == 1", "1 == col(\"id\")"),
+        ("col(\"region\") == \"US\"", "not (col(\"region\") != \"US\")"),
+        ("true", "true"),
+    ] {
+        assert_filter(before, after, 0, "none", "");
+    }
+}
+
+#[test]
+fn rows_that_become_visible_are_shown() {
+    for (before, after, row) in [
+        ("col(\"region\") == \"US\"", "true", "region is null"),
+        ("col(\"region\") == \"US\"", "col(\"region\") in [\"CA\", \"US\"]", "region = 'CA'"),
+        ("col(\"region\") > \"B\"", "col(\"region\") > \"A\"", "region between 'A' and 'B'"),
+        ("col(\"region\") > \"A\"", "col(\"region\") < \"A\"", "region is null"),
+        (
+            "col(\"region\") != \"US\" and col(\"region\") != null",
+            "col(\"region\") != \"US\"",
+            "region is null",
+        ),
+        ("col(\"id\") < 5", "col(\"id\") < 6", "id = 5"),
+        ("col(\"id\") < 5", "col(\"id\") < 7", "id = 5"),
+        (
+            "col(\"id\") == 5 or col(\"id\") == 7",
+            "col(\"id\") >= 5 and col(\"id\") <= 7",
+            "id between 5 and 7",
+        ),
+        ("col(\"score\") < 0.5", "not (col(\"score\") >= 0.5)", "score is NaN"),
+        ("false", "col(\"day\") < \"2024-01-01\"", "day is null"),
+        ("col(\"price\") < 99.9", "true", "price = 99.9"),
+        ("col(\"owner\") == session_user()", "true", "owner below 'bob'"),
+        ("col(\"place\") == true", "col(\"place\") in [true, false]", "place = false"),
+    ] {
+        assert_filter(before, after, 1, "widens", row);
+    }
+}
+
+#[test]
+fn what_only_looks_wider_is_not() {
+    // Between neighbouring integers lies nothing, and nothing is below the least text.
+    for (before, after) in [
+        ("col(\"id\") < 6", "col(\"id\") <= 5"),
+        ("col(\"id\") > 4 and col(\"id\") < 6", "col(\"id\") == 5"),
+        ("col(\"owner\") == \"\"", "col(\"owner\") <= \"\""),
+        ("col(\"day\") > \"2023-12-31\"", "col(\"day\") >= \"2024-01-01\""),
+        ("col(\"price\") > 99.8", "col(\"price\") == 99.9"),
+        ("col(\"place\") != true", "col(\"place\") == false"),
+    ] {
+        assert_filter(before, after, 0, "same", "");
+    }
+}
+
+#[test]
+fn rows_that_are_hidden_are_shown() {
+    for (before, after, row) in [
+        ("true", "false", "every one"),
+        (
+            "col(\"region\") != \"US\"",
+            "col(\"region\") != \"US\" and col(\"region\") != null",
+            "region is null",
+        ),
+        ("col(\"id\") <= 5", "col(\"id\") <= 5 and col(\"owner\") == session_user()", "hidden"),
+        ("true", "col(\"id\") == 1", "id below 1"),
+    ] {
+        assert_filter(before, after, 0, "narrows", row);
+    }
+}
+
+#[test]
+fn rows_can_become_visible_and_hidden_at_once() {
+    let (code, effect, reasons) = effect(&filter("col(\"id\") == 1"), &filter("col(\"id\") == 2"));
+    assert_eq!((code, &*effect), (1, "widens"));
+    assert_eq!(
+        reasons,
+        ["WIDENS: rows become visible, such as id = 2", "narrows: rows are hidden, such as id = 1"]
+    );
+}
+
+/// Twenty different regions, of which more combinations with other columns exist than are tried.
+fn wide(last: &str) -> String {
+    let regions: Vec<_> = (10..90).map(|number| format!("\"r{number}\"")).collect();
+    let regions = regions.join(", ");
+    let owners = regions.replace('r', "o");
+    let ids: Vec<_> = (10..90).map(|number| (number * 2).to_string()).collect();
+    format!(
+        "col(\"region\") in [{regions}] and not (col(\"owner\") in [{owners}]) and not (col(\"id\") in [{}]) and {last}",
+        ids.join(", ")
+    )
+}
+
+#[test]
+fn what_cannot_be_tried_is_proved_or_may_widen() {
+    // One more operand of an `and` can only hide.
+    let (code, found, _) = effect(&filter(&wide("true")), &filter(&wide("col(\"score\") > 0.5")));
+    assert_eq!((code, &*found), (0, "narrows"));
+    let (code, found, reasons) =
+        effect(&filter(&wide("col(\"score\") > 0.5")), &filter(&wide("col(\"score\") > 0.75")));
+    assert_eq!((code, &*found), (1, "may-widen"), "{reasons:?}");
+}
+
+#[test]
+fn removing_or_weakening_a_mask_widens() {
+    for (before, after, code, expected) in [
+        ("replace-with-null", "show-last-4", 1, "widens"),
+        ("mask-alphanum", "show-last-4", 1, "widens"),
+        ("show-last-4", "mask-alphanum", 0, "narrows"),
+        ("show-last-4", "show-first-4", 1, "may-widen"),
+        ("sha-256-global", "mask-to-fixed-value", 0, "narrows"),
+        ("replace-with-null", "mask-to-fixed-value", 0, "same"),
+    ] {
+        let (found_code, found, reasons) = effect(&mask(before, "region"), &mask(after, "region"));
+        assert_eq!((found_code, &*found), (code, expected), "{before} -> {after}");
+        assert!(reasons[0].ends_with(&format!("column region: {before} -> {after}")), "{reasons:?}");
+    }
+    let none = mask("mask-alphanum", "region").replace("enabled = true", "");
+    let (code, effect_found, reasons) = effect(&mask("mask-alphanum", "region"), &none);
+    assert_eq!((code, &*effect_found), (1, "widens"));
+    assert_eq!(reasons, ["WIDENS: column region: mask-alphanum -> in clear"]);
+    assert_eq!(effect(&none, &mask("mask-alphanum", "region")).1, "narrows");
+}
+
+#[test]
+fn a_mask_on_a_table_without_rows_hides_nothing() {
+    let masked = r#"
+tags = [{ name = "t" }, { name = "u" }]
+policies = [
+  { name = "p", policyType = "system_row_filter", enabled = true, tags = [{ tag = "t" }],
+    content.expression = 'filter := false' },
+  { name = "q", policyType = "system_column_mask", enabled = true, tags = [{ tag = "u" }],
+    content.expression = 'mask := action("mask-alphanum")' }]
+assignments = [
+  { object = { catalog = "prod" }, tag = "t" },
+  { object = { catalog = "prod", namespace = ["sales"], table = "orders", column = "region" }, tag = "u" }]
+"#;
+    let unmasked = masked.replace(
+        "policyType = \"system_column_mask\", enabled = true",
+        "policyType = \"system_column_mask\"",
+    );
+    let (code, found, _) = effect(masked, &unmasked);
+    assert_eq!((code, &*found), (0, "same"));
+}
+
+#[test]
+fn refusals_hide_everything() {
+    let refused = filter("col(\"no\") == 1");
+    assert_eq!(effect(&filter("false"), &refused).1, "narrows");
+    let (code, found, reasons) = effect(&refused, &filter("false"));
+    assert_eq!((code, &*found), (1, "widens"));
+    assert_eq!(reasons, ["WIDENS: the table was refused, and can be loaded"]);
+    assert_eq!(effect(&refused, &filter("col(\"never\") == 1")).1, "none", "why it is refused is not sent");
+}
+
+#[test]
+fn only_those_change_whom_it_concerns() {
+    let before = filter("is_group_member(\"auditors\")");
+    let after = before.replace("auditors = [\"alice\"]", "auditors = [\"bob\"]");
+    let run = simulate(&before, &after, "alice,bob,eve", &["--json"]);
+    let effects: Vec<_> = run.json()["changes"]
+        .as_array()
+        .expect("changes")
+        .iter()
+        .map(|change| (change["subject"].to_string(), change["effect"].to_string()))
+        .collect();
+    let quoted = |text: &str| format!("{text:?}");
+    assert_eq!(effects, [(quoted("alice"), quoted("narrows")), (quoted("bob"), quoted("widens"))]);
+}
+
+#[test]
+fn people_see_before_and_after() {
+    let run = simulate(&filter("col(\"id\") == 1"), &filter("true"), "bob", &[]);
+    assert_eq!(
+        run.stdout,
+        "WIDENS: table prod.sales.orders, subject bob\n\
+         \x20 WIDENS: rows become visible, such as id below 1\n\
+         \x20 before: restricted, rows where id = 1\n\
+         \x20 after:  unrestricted\n\
+         1 table: 1 result changes\n"
+    );
+}
+
+#[test]
+fn wrong_use_and_invalid_files() {
+    assert_eq!(simulate(&filter("true"), "[[tags]]\nnam = 1", "bob", &[]).code, 2);
+    assert_eq!(simulate(&filter("true"), &filter("true"), "bob,,eve", &[]).code, 2);
+    assert_eq!(simulate(&filter("true"), &filter("true"), " ", &[]).code, 2);
+}
