@@ -4,7 +4,7 @@ mod gateway_support;
 
 use std::{fs, net::TcpListener, process::Command};
 
-use gateway_support::{configuration, example, folder, run};
+use gateway_support::{Gateway, configuration, example, folder, run};
 
 /// Runs the gateway with a configuration that cannot work, and gives back what it says.
 #[track_caller]
@@ -168,4 +168,19 @@ fn a_port_in_use_is_an_error() {
         &with("").replace("admin_listen = \"127.0.0.1:0\"", &format!("admin_listen = \"{address}\"")),
         &[&address],
     );
+}
+
+#[tokio::test]
+async fn the_sample_configuration_works_and_shows_every_section() {
+    let sample = include_str!("../examples/gateway/gateway.toml");
+    for section in ["identity", "capability", "trust", "settings", "reload"] {
+        assert!(sample.contains(&format!("[{section}]")), "{section}");
+    }
+    let governance = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/catalog/governance.toml");
+    let configuration = sample
+        .replace("127.0.0.1:8181", "127.0.0.1:0")
+        .replace("127.0.0.1:8189", "127.0.0.1:0")
+        .replace("../catalog/governance.toml", governance);
+    let gateway = Gateway::start_in(folder(), &configuration, &[]).await;
+    assert!(gateway.orders("alice").await.restrictions().is_some());
 }

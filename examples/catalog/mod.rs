@@ -10,7 +10,7 @@ mod metadata;
 mod store;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -63,7 +63,7 @@ const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
 pub fn router() -> Router {
     let api = Router::new()
         .route("/namespaces", get(list_namespaces).post(create_namespace))
-        .route("/namespaces/{namespace}", get(load_namespace).delete(drop_namespace))
+        .route("/namespaces/{namespace}", get(load_namespace).head(namespace_exists).delete(drop_namespace))
         .route("/namespaces/{namespace}/properties", post(update_properties))
         .route("/namespaces/{namespace}/tables", get(list_tables).post(create_table))
         .route("/namespaces/{namespace}/register", post(register_table))
@@ -199,6 +199,11 @@ async fn load_namespace(State(catalog): State<Catalog>, Path(path): Path<Namespa
     let namespace = path.namespace();
     let properties = catalog.lock().namespace(&namespace)?.clone();
     Ok(json(&json!({"namespace": namespace, "properties": properties})))
+}
+
+async fn namespace_exists(State(catalog): State<Catalog>, Path(path): Path<NamespacePath>) -> Answer {
+    catalog.lock().namespace(&path.namespace())?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn drop_namespace(State(catalog): State<Catalog>, Path(path): Path<NamespacePath>) -> Answer {
@@ -355,6 +360,10 @@ struct TableChange {
 /// All changes are checked before the first is written.
 async fn commit_transaction(State(catalog): State<Catalog>, body: Bytes) -> Answer {
     let CommitTransaction { table_changes } = read(&body)?;
+    let names: BTreeSet<_> = table_changes.iter().map(|change| &change.identifier).collect();
+    if names.len() < table_changes.len() {
+        return Err(CatalogError::bad_request("A table is changed twice".to_owned()));
+    }
     let mut store = catalog.lock();
     let changed = table_changes
         .into_iter()

@@ -150,6 +150,9 @@ impl Store {
     /// The name can be given to a new table.
     pub fn must_be_free(&self, name: &TableName) -> Result<(), CatalogError> {
         self.namespace(&name.namespace)?;
+        if name.name.is_empty() {
+            return Err(CatalogError::bad_request("A table needs a name".to_owned()));
+        }
         if self.tables.contains_key(name) {
             return Err(already_exists("Table", &name.to_string()));
         }

@@ -3,8 +3,7 @@
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Instant};
 
 use axum::body::Body;
-use http::request::Parts;
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, request::Parts};
 use hyper::body::Incoming;
 use iceberg_read_restrictions::layer::ReadRestrictionsLayer;
 use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
@@ -67,6 +66,8 @@ impl Gateway {
 
     /// The answer to a request from `peer`.
     pub async fn answer(self, peer: IpAddr, request: Request<Incoming>) -> Response<Body> {
+        // A socket for both families has IPv4 peers in IPv6 form.
+        let peer = peer.to_canonical();
         let begun = Instant::now();
         let method = request.method().clone();
         let request_id = RequestId::of(request.headers());

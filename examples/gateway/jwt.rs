@@ -72,8 +72,10 @@ impl Verifier {
     /// A shared secret: the bytes of the file without one trailing newline.
     pub fn from_secret_file(path: &Path, expectations: &Expectations) -> Result<Self, String> {
         let secret = read(path)?;
-        let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
-        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+        let secret = match secret.strip_suffix(b"\n") {
+            Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
+            None => &secret,
+        };
         let key = DecodingKey::from_secret(secret)
             .map_err(|_| format!("{}: the secret is empty", path.display()))?;
         Self::with_one_key(path, key, expectations)

@@ -46,6 +46,7 @@ use std::{
 use axum::body::Body;
 use clap::Parser;
 use http::Request;
+use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::{net::TcpListener, sync::oneshot};
 use tower::ServiceExt;
@@ -151,11 +152,24 @@ async fn serve_admin(listener: TcpListener, admin: Admin) {
     serve::serve(listener, answer, std::future::pending()).await;
 }
 
+/// Collects what the gateway counts, and with the feature `metrics` what the layer counts.
 fn install_metrics() -> Result<PrometheusHandle, String> {
-    PrometheusBuilder::new()
+    let handle = PrometheusBuilder::new()
         .set_buckets(&TIME_BUCKETS)
         .and_then(PrometheusBuilder::install_recorder)
-        .map_err(text)
+        .map_err(text)?;
+    describe_counter!("gateway_requests_total", "Requests by method and status of the answer.");
+    describe_counter!(
+        "gateway_governed_loads_total",
+        "Decisions of the layer by outcome and code of a refusal."
+    );
+    describe_histogram!("gateway_request_seconds", "Time until the head of the answer.");
+    describe_gauge!(
+        "gateway_governance_age_seconds",
+        "Time since the governance in force was last known to be the newest."
+    );
+    describe_gauge!("gateway_governance_reload_failed", "Whether a newer governance could not be taken.");
+    Ok(handle)
 }
 
 async fn bind(address: &str) -> Result<TcpListener, String> {

@@ -11,8 +11,8 @@ use hyper_util::{
 };
 use tokio::net::TcpListener;
 
-/// How long a client may take to send the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may take to send the head of a request, and keep a connection without one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long requests in flight may go on once the gateway was told to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait when the system cannot hand over a connection, as when files have run out.
