@@ -1,14 +1,51 @@
 //! The bounded caches of the layer and their keys, in one place.
+//!
+//! Nothing in them was decided: policies, identity and restrictions are asked anew for every load. An entry is a copy
+//! of what one inner answer said and is compared with what comes next, so nothing has to be invalidated.
+
+use std::sync::Arc;
 
 use http::HeaderValue;
 use moka::future::Cache;
 
-use crate::{layer::InnerState, policy::TableIdent, table::LoadResult};
+use crate::{
+    layer::InnerState,
+    policy::TableIdent,
+    table::{KnownMetadata, LoadResult},
+};
+
+/// What an entry takes beside the bytes that are counted.
+const ENTRY_BYTES: usize = 1024;
+
+/// A load without its caller: two with the same key are usually answered with the same metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LoadKey {
+    pub table: Arc<TableIdent>,
+    pub query: Option<Arc<str>>,
+}
+
+/// The metadata that were read last for each load, bounded by the bytes that they keep alive. They are known again by
+/// comparing bytes, so a key only says where to look.
+#[derive(Clone, Debug)]
+pub(crate) struct MetadataCache(Cache<LoadKey, KnownMetadata>);
+
+impl MetadataCache {
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        let weigh = |key: &LoadKey, known: &KnownMetadata| weight(key.bytes() + known.size());
+        Self(Cache::builder().weigher(weigh).max_capacity(max_bytes).build())
+    }
+
+    pub(crate) async fn get(&self, key: &LoadKey) -> Option<KnownMetadata> {
+        self.0.get(key).await
+    }
+
+    pub(crate) async fn insert(&self, key: LoadKey, known: KnownMetadata) {
+        self.0.insert(key, known).await;
+    }
+}
 
 /// What a conditional load is answered from when the inner service says 304: what the last full load with the same
 /// inner tag showed.
-///
-/// Nothing in it was decided: policies, identity and restrictions are asked again each time.
 #[derive(Clone, Debug)]
 pub(crate) struct Revalidation {
     pub load: LoadResult,
@@ -21,27 +58,22 @@ pub(crate) struct Revalidation {
 /// Everything that the inner service's answer may depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RevalidationKey {
-    pub table: TableIdent,
-    pub subject: String,
-    pub query: Option<String>,
+    pub load: LoadKey,
+    pub subject: Box<str>,
     pub delegation: Vec<HeaderValue>,
     pub inner_tag: Box<[u8]>,
 }
 
-/// Revalidations of the tables that are asked for most, bounded by the bytes that they hold.
-///
-/// An entry is a copy of what one inner answer said, so nothing has to be invalidated: another inner tag is another
-/// entry, and the hash of the client's tag tells whether it is about this very one.
+/// Revalidations of the tables that are asked for most, bounded by the bytes that they keep alive.
 #[derive(Clone, Debug)]
-pub(crate) struct Revalidations(Cache<RevalidationKey, Revalidation>);
+pub(crate) struct RevalidationCache(Cache<RevalidationKey, Revalidation>);
 
-impl Revalidations {
+impl RevalidationCache {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let weigh = |key: &RevalidationKey, value: &Revalidation| {
-            let names = key.table.name.len() + key.table.namespace.iter().map(String::len).sum::<usize>();
-            let key =
-                names + key.subject.len() + key.query.as_deref().map_or(0, str::len) + key.inner_tag.len();
-            u32::try_from(ENTRY_BYTES + key + value.load.body().len()).unwrap_or(u32::MAX)
+            let delegation: usize = key.delegation.iter().map(HeaderValue::len).sum();
+            let key = key.load.bytes() + key.subject.len() + delegation + key.inner_tag.len();
+            weight(key + value.load.body().len())
         };
         Self(Cache::builder().weigher(weigh).max_capacity(max_bytes).build())
     }
@@ -55,5 +87,50 @@ impl Revalidations {
     }
 }
 
-/// What an entry takes beside the bytes that are counted.
-const ENTRY_BYTES: usize = 1024;
+impl LoadKey {
+    fn bytes(&self) -> usize {
+        let names = [&self.table.catalog, &self.table.name].into_iter().chain(&self.table.namespace);
+        names.map(String::len).sum::<usize>() + self.query.as_deref().map_or(0, str::len)
+    }
+}
+
+fn weight(bytes: usize) -> u32 {
+    u32::try_from(ENTRY_BYTES + bytes).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> LoadKey {
+        LoadKey { table: Arc::new(TableIdent::new("prod", ["sales"], name)), query: None }
+    }
+
+    fn metadata(size: usize) -> KnownMetadata {
+        let body = format!(
+            r#"{{"metadata":{{"format-version":1,"schema":{{"type":"struct","fields":[]}},"x":"{}"}}}}"#,
+            "x".repeat(size)
+        );
+        LoadResult::read(body.into()).unwrap().known_metadata()
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_not_kept() {
+        let cache = MetadataCache::new(64 << 10);
+        for number in 0..100 {
+            cache.insert(key(&number.to_string()), metadata(4 << 10)).await;
+        }
+        cache.insert(key("large"), metadata(128 << 10)).await;
+        cache.0.run_pending_tasks().await;
+        assert!(cache.get(&key("large")).await.is_none());
+        assert!(cache.0.weighted_size() <= 64 << 10);
+    }
+
+    #[tokio::test]
+    async fn without_bytes_nothing_is_kept() {
+        let cache = MetadataCache::new(0);
+        cache.insert(key("t"), metadata(1)).await;
+        cache.0.run_pending_tasks().await;
+        assert!(cache.get(&key("t")).await.is_none());
+    }
+}

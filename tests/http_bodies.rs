@@ -248,3 +248,56 @@ fn chunks() -> (tokio::sync::mpsc::UnboundedSender<Bytes>, impl futures_util::St
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     (sender, stream::poll_fn(move |context| receiver.poll_recv(context)))
 }
+
+/// A body that is really compressed.
+#[cfg(feature = "decompression")]
+async fn compressed(coding: &'static str, text: String) -> Bytes {
+    use tower_http::compression::Compression;
+    let plain = tower::service_fn(move |_: http::Request<()>| {
+        std::future::ready(Ok::<_, Infallible>(Response::new(Body::from(text.clone()))))
+    });
+    let request = http::Request::builder().header(header::ACCEPT_ENCODING, coding).body(()).unwrap();
+    let response = Compression::new(plain).oneshot(request).await.unwrap();
+    assert_eq!(response.headers()[header::CONTENT_ENCODING], coding);
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+#[cfg(feature = "decompression")]
+#[tokio::test]
+async fn a_compressed_body_is_decoded_where_something_is_put_into_it() {
+    for coding in ["gzip", "deflate", "br", "zstd"] {
+        let body = compressed(coding, TABLE.to_owned()).await;
+        let sent = body.clone();
+        let inner = Inner::new(move |_| {
+            let mut response = table_response(sent.clone());
+            response.headers_mut().insert(header::CONTENT_ENCODING, coding.parse().unwrap());
+            response
+        });
+        let service = inner.behind(layer());
+        let answer = send(&service, load(ORDERS, "alice")).await;
+        assert_eq!(answer.restrictions(), restrictions_of("alice"), "{coding}");
+        assert!(!answer.headers.contains_key(header::CONTENT_ENCODING));
+        assert_eq!(answer.header(header::CONTENT_LENGTH), answer.body.len().to_string());
+        for (path, user) in [(ORDERS, "etl"), (OPEN, "alice")] {
+            let answer = send(&service, load(path, user)).await;
+            assert_eq!((&answer.body, answer.header(header::CONTENT_ENCODING)), (&body, coding));
+        }
+        let plan = request_with("POST", &format!("{ORDERS}/plan"), "alice", &[], "{}");
+        assert_eq!(send(&service, plan).await.refusal(), "capability-required");
+    }
+}
+
+#[cfg(feature = "decompression")]
+#[tokio::test]
+async fn a_bomb_does_not_go_off() {
+    let bomb = TABLE.replace("\"unknown-member\"", &format!("\"x\":\"{}\",\"y\"", " ".repeat(10 << 20)));
+    let body = compressed("gzip", bomb).await;
+    assert!(body.len() < 100_000);
+    let inner = Inner::new(move |_| {
+        let mut response = table_response(body.clone());
+        response.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        response
+    });
+    let answer = send(&inner.behind(layer().max_body_bytes(1 << 20)), load(ORDERS, "alice")).await;
+    assert_eq!(answer.refusal(), "upstream-invalid");
+}

@@ -251,6 +251,11 @@ impl<B: Body<Data = Bytes>> Collected<B> {
         matches!(self.then, Then::Nothing | Then::Trailers(_)).then_some(&self.data)
     }
 
+    /// What was read in one piece.
+    pub(super) fn into_data(self) -> Bytes {
+        self.data
+    }
+
     /// Why it was not.
     pub(super) fn failure(&self) -> &'static str {
         match self.then {

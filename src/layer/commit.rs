@@ -1,6 +1,8 @@
 //! Commits and the existence test: they pass, but what a governed table's answer says to caches does not; and commits
 //! by subjects that read a table masked or filtered may be refused, because masked values would be written back.
 
+use std::sync::Arc;
+
 use http::{Request, StatusCode, header, request::Parts};
 use serde::Deserialize;
 
@@ -51,7 +53,7 @@ impl<I: Inner> Exchange<I> {
         let (head, body) = self.read_request(request).await?;
         for table in Transaction::read(&body)?.tables(&self.table.catalog) {
             let path = self.shared.names.path_of(lead, &table);
-            self.table = table;
+            self.table = Arc::new(table);
             if let Some(reply) = self.refuse_restricted_commit(&head, &path).await? {
                 return Ok(reply);
             }

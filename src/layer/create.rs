@@ -1,7 +1,7 @@
 //! createTable and registerTable: what is created must not end behind an error, so a caller who may not receive the
 //! restrictions of the new table is refused before the inner service hears of it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::{Request, request::Parts};
@@ -20,7 +20,11 @@ use super::{
     inner::Inner,
     route::OperationKind,
 };
-use crate::{policy::EffectivePolicies, resolve::Resolver, table::LoadResult};
+use crate::{
+    policy::{EffectivePolicies, TableIdent},
+    resolve::Resolver,
+    table::LoadResult,
+};
 
 impl<I: Inner> Exchange<I> {
     /// createTable and registerTable.
@@ -30,7 +34,7 @@ impl<I: Inner> Exchange<I> {
     ) -> Outcomes<I, Reply<I>> {
         let (mut head, body) = self.read_request(request).await?;
         let table = NewTable::read(&body)?;
-        self.table.name = table.name.clone();
+        self.table = Arc::new(TableIdent { name: table.name.clone(), ..(*self.table).clone() });
         match self.operation {
             OperationKind::RegisterTable => self.admit_new_table(None).await?,
             _ => self.admit_new_table(table.schema.as_deref()).await?,

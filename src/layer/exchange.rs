@@ -13,6 +13,7 @@ use super::{
     headers,
     inner::Inner,
     layer::Shared,
+    measure::{self, Source, Work},
     route::OperationKind,
 };
 use crate::{
@@ -48,8 +49,8 @@ pub(super) struct Exchange<I> {
     pub shared: Arc<Shared>,
     inner: I,
     pub operation: OperationKind,
-    pub table: TableIdent,
-    pub query: Option<String>,
+    pub table: Arc<TableIdent>,
+    pub query: Option<Arc<str>>,
     pub delegation: Vec<HeaderValue>,
     pub reader: Reader,
     request_id: Option<RequestId>,
@@ -102,8 +103,8 @@ impl<I: Inner> Exchange<I> {
         Self {
             inner,
             operation,
-            table,
-            query: request.uri.query().map(str::to_owned),
+            table: Arc::new(table),
+            query: request.uri.query().map(Arc::from),
             delegation: request.headers.get_all(headers::ACCESS_DELEGATION).iter().cloned().collect(),
             reader: shared.reader(request),
             request_id: RequestId::of(&request.headers),
@@ -148,7 +149,8 @@ impl<I: Inner> Exchange<I> {
         let request = TableRequest { table: &self.table, uuid, columns };
         let shared = &self.shared;
         let policies =
-            in_time("policy", shared.source_timeout, shared.policies.effective_policies(request)).await?;
+            in_time(Source::Policy, shared.source_timeout, shared.policies.effective_policies(request))
+                .await?;
         self.record.policies = Some(policies.clone());
         Ok(policies)
     }
@@ -156,7 +158,7 @@ impl<I: Inner> Exchange<I> {
     /// The subject; a second call gives the same one.
     pub(super) async fn subject(&mut self) -> Result<&mut Identity, Refusal> {
         if let Caller::Unasked(subject) = &mut self.caller {
-            self.caller = match in_time("identity", self.shared.source_timeout, subject).await {
+            self.caller = match in_time(Source::Identity, self.shared.source_timeout, subject).await {
                 Ok(Some(subject)) if !subject.is_blank() => {
                     Caller::Known(Identity { subject, groups: Vec::new(), memberships: None })
                 }
@@ -181,7 +183,7 @@ impl<I: Inner> Exchange<I> {
         let groups = Resolver::groups(policies);
         if groups.iter().any(|group| !identity.groups.iter().any(|asked| asked == group)) {
             let answers = shared.identity.memberships(&identity.subject, &groups);
-            identity.memberships = Some(in_time("identity", shared.source_timeout, answers).await?);
+            identity.memberships = Some(in_time(Source::Identity, shared.source_timeout, answers).await?);
             identity.groups = groups.into_iter().map(str::to_owned).collect();
         }
         Ok(identity)
@@ -195,7 +197,8 @@ impl<I: Inner> Exchange<I> {
     ) -> Result<Arc<Resolved>, Refusal> {
         let resolver = self.shared.resolver;
         let identity = self.identify(&policies).await?;
-        let resolution = resolver.resolve(identity.request(&policies, load))?;
+        let request = identity.request(&policies, load);
+        let resolution = measure::timed(Work::Resolve, || resolver.resolve(request))?;
         let subject = identity.subject.clone();
         self.report(&policies, load);
         let resolved = Arc::new(Resolved { policies, subject, resolution });
@@ -248,6 +251,9 @@ impl<I: Inner> Exchange<I> {
     /// Tells everybody who wants to know what was decided.
     pub(super) fn decide(&self, refusal: Option<&Refusal>, status: Option<u16>) {
         let outcome = self.outcome(refusal);
+        measure::decided(self.operation, outcome, refusal.map(|refusal| refusal.code));
+        measure::reported(&self.record.reported);
+        measure::snapshot_age(&*self.shared.policies);
         if outcome == Outcome::Ungoverned && self.record.reported.is_empty() {
             return;
         }
@@ -311,26 +317,35 @@ fn signature(resolution: &Resolution) -> Option<String> {
 
 /// Awaits a source, for no longer than `limit`.
 async fn in_time<T>(
-    source: &'static str,
+    source: Source,
     limit: Duration,
     answer: impl Future<Output = Result<T, SourceError>>,
 ) -> Result<T, Refusal> {
-    match tokio::time::timeout(limit, answer).await {
+    let answer = tokio::time::timeout(limit, answer).await;
+    measure::called(source, !matches!(answer, Ok(Ok(_))));
+    let source = source.as_str();
+    match answer {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => {
-            let mut detail = format!("the {source} source failed: {error}");
-            let mut cause = std::error::Error::source(&error);
-            while let Some(error) = cause {
-                let _ = write!(detail, ": {error}");
-                cause = error.source();
-            }
-            Err(Refusal::new(RefusalCode::SourceUnavailable, detail))
-        }
+        Ok(Err(error)) => Err(Refusal::new(
+            RefusalCode::SourceUnavailable,
+            format!("the {source} source failed: {}", with_causes(&error)),
+        )),
         Err(_) => Err(Refusal::new(
             RefusalCode::SourceUnavailable,
             format!("the {source} source took longer than {limit:?}"),
         )),
     }
+}
+
+/// An error and what it came from, in one line.
+fn with_causes(error: &SourceError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Runs an operation; a panic in what users plug in ends this request, and nothing of the inner answer gets out.

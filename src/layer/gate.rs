@@ -6,13 +6,15 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode, Uri, request::Parts, uri::InvalidUri};
 
 use super::{
-    body::{Collected, RequestBody, ResponseBody},
+    body::{RequestBody, ResponseBody},
     error::{Refusal, RefusalCode},
     exchange::{Exchange, Outcomes, Reply, Resolved},
     headers,
     inner::Inner,
-    load::{load_result, readable_bytes, without_body},
+    load::without_body,
+    read::InnerAnswer,
 };
+use crate::cache::LoadKey;
 /// What loading a table on behalf of another operation came to.
 pub(super) enum Looked<B> {
     /// No policy is effective.
@@ -61,10 +63,9 @@ impl<I: Inner> Exchange<I> {
             status if !status.is_success() => return Ok(Looked::Refused(response)),
             _ => {}
         }
-        let (head, body) = response.into_parts();
-        let limit = readable_bytes(&head, self.shared.max_body_bytes);
-        let collected = Collected::collect(body, limit).await;
-        let load = load_result(&head, &collected).map_err(Refusal::upstream_invalid)?;
+        let key = LoadKey { table: self.table.clone(), query: None };
+        let answer = InnerAnswer::read(&self.shared, response, Some(key)).await;
+        let load = answer.load.map_err(Refusal::upstream_invalid)?;
         let policies = self.policies_of(&load).await?;
         if !policies.is_governed() {
             self.report_only(&policies, &load).await;

@@ -14,7 +14,7 @@ use super::{
     service::ReadRestrictions,
 };
 use crate::{
-    cache::Revalidations,
+    cache::{MetadataCache, RevalidationCache},
     identity::IdentitySource,
     policy::PolicySource,
     resolve::{ConflictRule, Resolver, UpstreamRestrictions},
@@ -22,7 +22,7 @@ use crate::{
 
 const DEFAULT_MAX_BODY_BYTES: usize = 64 << 20;
 const DEFAULT_SOURCE_TIMEOUT: Duration = Duration::from_secs(2);
-const REVALIDATION_BYTES: u64 = 64 << 20;
+const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 
 /// The Tower layer that puts `read-restrictions` into the load results of an Iceberg REST catalog.
 ///
@@ -52,7 +52,8 @@ impl ReadRestrictionsLayer {
                 max_body_bytes: DEFAULT_MAX_BODY_BYTES,
                 source_timeout: DEFAULT_SOURCE_TIMEOUT,
                 decisions: None,
-                revalidations: Revalidations::new(REVALIDATION_BYTES),
+                metadata: MetadataCache::new(DEFAULT_CACHE_BYTES),
+                revalidations: RevalidationCache::new(DEFAULT_CACHE_BYTES),
             },
             conflict: ConflictRule::default(),
             upstream: UpstreamRestrictions::default(),
@@ -165,6 +166,14 @@ impl LayerBuilder {
         self
     }
 
+    /// How many bytes of inner answers each of the two caches keeps alive, credentials included: one knows metadata
+    /// again that have not changed, the other answers conditional loads. 64 MiB unless set; 0 keeps nothing.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.shared.metadata = MetadataCache::new(bytes);
+        self.shared.revalidations = RevalidationCache::new(bytes);
+        self
+    }
+
     /// How long each call of a source may take; 2 seconds unless set.
     pub fn source_timeout(mut self, limit: Duration) -> Self {
         self.shared.source_timeout = limit;
@@ -205,7 +214,8 @@ pub(super) struct Shared {
     pub max_body_bytes: usize,
     pub source_timeout: Duration,
     decisions: Option<Arc<dyn Decisions>>,
-    pub revalidations: Revalidations,
+    pub metadata: MetadataCache,
+    pub revalidations: RevalidationCache,
 }
 
 impl Shared {

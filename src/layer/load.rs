@@ -1,22 +1,21 @@
 //! loadTable, in the order of events of the HTTP contract; and what becomes of a load result, whoever asked for it.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request, response::Parts};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::Body;
 
 use super::{
-    body::{Collected, RequestBody, ResponseBody},
+    body::{RequestBody, ResponseBody},
     error::Refusal,
     etag::{CarriedTags, EntityTag, IfNoneMatch, InnerState, Representation},
     exchange::{Exchange, Outcomes, Reply, Resolved},
     headers,
     inner::Inner,
+    read::InnerAnswer,
     route::OperationKind,
 };
 use crate::{
-    cache::{Revalidation, RevalidationKey},
+    cache::{LoadKey, Revalidation, RevalidationKey},
     table::LoadResult,
 };
 
@@ -54,46 +53,45 @@ impl<I: Inner> Exchange<I> {
         response: Response<I::ResponseBody>,
         if_none_match: &IfNoneMatch,
     ) -> Outcomes<I, Reply<I>> {
-        let (head, body) = response.into_parts();
-        match head.status {
+        match response.status() {
             StatusCode::NOT_MODIFIED => {
                 return Err(Refusal::upstream_invalid("a 304 to a request without validators").into());
             }
-            StatusCode::NO_CONTENT => return Ok(Response::from_parts(head, ResponseBody::empty())),
-            status if !status.is_success() => {
-                return Ok(Response::from_parts(head, ResponseBody::untouched(body)));
-            }
+            StatusCode::NO_CONTENT => return Ok(response.map(|_| ResponseBody::empty())),
+            status if !status.is_success() => return Ok(response.map(ResponseBody::untouched)),
             _ => {}
         }
 
-        let collected = Collected::collect(body, readable_bytes(&head, self.shared.max_body_bytes)).await;
-        let load = match load_result(&head, &collected) {
-            Ok(load) => load,
+        let key = (self.operation == OperationKind::LoadTable).then(|| self.load_key());
+        let answer = InnerAnswer::read(&self.shared, response, key).await;
+        let load = match &answer.load {
+            Ok(load) => load.clone(),
             Err(reason) => {
                 return match self.policies_by_name().await?.is_governed() {
-                    true => Err(Refusal::upstream_invalid(reason).into()),
-                    false => Ok(ungoverned(head, collected, if_none_match)),
+                    true => Err(Refusal::upstream_invalid(reason.clone()).into()),
+                    false => Ok(ungoverned(answer, if_none_match)),
                 };
             }
         };
         let policies = self.policies_of(&load).await?;
         if !policies.is_governed() {
             self.report_only(&policies, &load).await;
-            return Ok(ungoverned(head, collected, if_none_match));
+            return Ok(ungoverned(answer, if_none_match));
         }
         let resolved = self.resolve(policies, &load).await?;
         self.admit(&resolved.resolution)?;
-        Ok(self.governed(head, load, &resolved, if_none_match).await)
+        Ok(self.governed(answer, load, &resolved, if_none_match).await)
     }
 
     /// The answer for a governed table whose restrictions this caller may receive.
     async fn governed(
         &mut self,
-        mut head: Parts,
+        answer: InnerAnswer<I::ResponseBody>,
         load: LoadResult,
         resolved: &Resolved,
         if_none_match: &IfNoneMatch,
     ) -> Reply<I> {
+        let InnerAnswer { mut head, collected, .. } = answer;
         let state = InnerState::of(&head.headers, &load);
         // Only answers to loads can be asked for again.
         let inner_tag = EntityTag::of(&head.headers).filter(|_| self.operation == OperationKind::LoadTable);
@@ -103,23 +101,25 @@ impl<I: Inner> Exchange<I> {
         headers::govern(&mut head.headers, tag, &self.shared.capabilities);
 
         if let Some(inner_tag) = carried {
+            let key = self.revalidation_key(resolved.subject.name(), inner_tag);
             let revalidation = Revalidation {
                 load: load.clone(),
                 state,
                 vary: head.headers.get(header::VARY).cloned(),
                 cache_control: head.headers.get(header::CACHE_CONTROL).cloned(),
             };
-            self.shared
-                .revalidations
-                .insert(self.revalidation_key(resolved.subject.name(), inner_tag), revalidation)
-                .await;
+            self.shared.revalidations.insert(key, revalidation).await;
         }
         if known {
             return not_modified(head.headers);
         }
         let slices = match resolved.resolution.member() {
-            Some(member) => load.splice(member),
-            None => [load.body().clone(), Bytes::new(), Bytes::new()],
+            Some(member) => {
+                // What is spliced is decoded.
+                head.headers.remove(header::CONTENT_ENCODING);
+                load.splice(member)
+            }
+            None => [collected.into_data(), Bytes::new(), Bytes::new()],
         };
         let length: usize = slices.iter().map(Bytes::len).sum();
         head.headers.insert(header::CONTENT_LENGTH, length.into());
@@ -184,46 +184,28 @@ impl<I: Inner> Exchange<I> {
         .tag(inner_tag)
     }
 
+    pub(super) fn load_key(&self) -> LoadKey {
+        LoadKey { table: self.table.clone(), query: self.query.clone() }
+    }
+
     fn revalidation_key(&self, subject: &str, inner_tag: Box<[u8]>) -> RevalidationKey {
         RevalidationKey {
-            table: self.table.clone(),
-            subject: subject.to_owned(),
-            query: self.query.clone(),
+            load: self.load_key(),
+            subject: subject.into(),
             delegation: self.delegation.clone(),
             inner_tag,
         }
     }
 }
 
-/// How much of a body is read: nothing of one that could not be understood.
-pub(super) fn readable_bytes(head: &Parts, limit: usize) -> usize {
-    if headers::is_encoded(&head.headers) { 0 } else { limit }
-}
-
-/// The load result in a 2xx answer, or why there is none.
-pub(super) fn load_result<B: Body<Data = Bytes>>(
-    head: &Parts,
-    collected: &Collected<B>,
-) -> Result<LoadResult, Cow<'static, str>> {
-    if headers::is_encoded(&head.headers) {
-        return Err("the body is compressed".into());
-    }
-    if head.status == StatusCode::PARTIAL_CONTENT {
-        return Err("a part of the body was sent where the whole was asked for".into());
-    }
-    let body = collected.whole().ok_or(collected.failure())?;
-    LoadResult::read(body.clone()).map_err(|error| error.to_string().into())
-}
-
 /// The answer of a table that no policy governs: as it came, or the 304 that the inner service would have given.
 fn ungoverned<B: Body<Data = Bytes>>(
-    head: Parts,
-    collected: Collected<B>,
+    answer: InnerAnswer<B>,
     if_none_match: &IfNoneMatch,
 ) -> Response<ResponseBody<B>> {
-    match if_none_match.matches_inner(&head.headers) {
-        true => not_modified(head.headers),
-        false => Response::from_parts(head, collected.replay()),
+    match if_none_match.matches_inner(&answer.head.headers) {
+        true => not_modified(answer.head.headers),
+        false => Response::from_parts(answer.head, answer.collected.replay()),
     }
 }
 

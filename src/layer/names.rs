@@ -32,10 +32,10 @@ impl CatalogName {
     }
 
     /// Whether requests that are no operations may pass below this lead: a server that ignores its prefix would
-    /// answer them under any.
-    pub(super) fn admits(&self, lead: &str) -> bool {
+    /// answer them under any. A lead that cannot be told is none of the set.
+    pub(super) fn admits(&self, lead: Option<&str>) -> bool {
         match self {
-            Self::FromPrefix(names) => from_prefix(names, lead).is_some(),
+            Self::FromPrefix(names) => lead.is_some_and(|lead| from_prefix(names, lead).is_some()),
             Self::Fixed(_) | Self::With(_) => true,
         }
     }
@@ -224,7 +224,7 @@ mod tests {
             ("/xv1/prod", None),
         ] {
             assert_eq!(catalog.of(lead, &request).as_deref(), name, "{lead}");
-            assert_eq!(catalog.admits(lead), name.is_some(), "{lead}");
+            assert_eq!(catalog.admits(Some(lead)), name.is_some(), "{lead}");
         }
         let two = CatalogName::FromPrefix(["x/v1/y", "y"].map(String::from).into());
         assert_eq!(two.of("/v1/x/v1/y", &request), None);

@@ -100,29 +100,45 @@ fn is_exact_lead(segment: &[u8]) -> bool {
             || !decoded.split(|byte| *byte == b'/').any(|part| part.eq_ignore_ascii_case(b"v1")))
 }
 
-/// Whether some lenient reading finds an operation other than `exact`.
-pub(super) fn differs(method: &Method, path: &str, exact: Option<Operation<'_>>) -> bool {
+/// What lenient routers make of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lenient {
+    /// Nothing of ours.
+    Nothing,
+    /// Something below `namespaces`, or the very operation that the exact reading finds.
+    BelowNamespaces,
+    /// One of them finds an operation that the exact reading does not find.
+    AnotherOperation,
+}
+
+/// Reads a doubtful path in every lenient way.
+pub(super) fn read_leniently(method: &Method, path: &str, exact: Option<Operation<'_>>) -> Lenient {
     let raw = path.as_bytes();
     if !raw.contains(&b'%') && !mentions_operations(raw) {
-        return false;
+        return Lenient::Nothing;
     }
     let decoded = decode_fully(raw);
     if !mentions_operations(&decoded) {
-        return false;
+        return Lenient::Nothing;
     }
     if raw.len() > LONGEST_DOUBTFUL {
-        return true;
+        return Lenient::AnotherOperation;
     }
     let exact = exact.map(|operation| Found {
         kind: operation.kind,
         namespace: decode_fully(operation.namespace.as_bytes()),
         table: decode_fully(operation.table.as_bytes()),
     });
-    readings(raw, &decoded).into_iter().any(|reading| match find(method, &reading.segments(raw)) {
-        Finding::Nothing => false,
-        Finding::One(found) => exact.as_ref() != Some(&found),
-        Finding::Several => true,
-    })
+    let mut lenient = Lenient::Nothing;
+    for reading in readings(raw, &decoded) {
+        match find(method, &reading.segments(raw)) {
+            Finding::Elsewhere => {}
+            Finding::BelowNamespaces => lenient = Lenient::BelowNamespaces,
+            Finding::One(found) if exact.as_ref() == Some(&found) => lenient = Lenient::BelowNamespaces,
+            Finding::One(_) | Finding::Several => return Lenient::AnotherOperation,
+        }
+    }
+    lenient
 }
 
 /// One way to read a path. The fields are in the order in which the steps are taken.
@@ -244,7 +260,8 @@ struct Found {
 }
 
 enum Finding {
-    Nothing,
+    Elsewhere,
+    BelowNamespaces,
     One(Found),
     Several,
 }
@@ -254,7 +271,7 @@ fn find(method: &Method, segments: &[Vec<u8>]) -> Finding {
     let word =
         |segment: &Vec<u8>| if segment.is_empty() { "" } else { fixed_word(segment).unwrap_or("name") };
     let words: Vec<&str> = segments.iter().map(word).collect();
-    let mut finding = Finding::Nothing;
+    let mut finding = Finding::Elsewhere;
     for (at, word) in words.iter().enumerate() {
         let found = match *word {
             "namespaces" => found_below(method, &words[at + 1..], &segments[at + 1..]),
@@ -263,12 +280,13 @@ fn find(method: &Method, segments: &[Vec<u8>]) -> Finding {
                 namespace: Vec::new(),
                 table: Vec::new(),
             }),
-            _ => None,
+            _ => continue,
         };
         finding = match (finding, found) {
+            (Finding::Elsewhere, None) => Finding::BelowNamespaces,
             (finding, None) => finding,
-            (Finding::Nothing, Some(found)) => Finding::One(found),
-            (_, Some(_)) => return Finding::Several,
+            (Finding::Elsewhere | Finding::BelowNamespaces, Some(found)) => Finding::One(found),
+            (Finding::One(_) | Finding::Several, Some(_)) => return Finding::Several,
         };
     }
     finding

@@ -6,7 +6,7 @@
 
 use http::Method;
 
-use super::reading;
+use super::reading::{self, Lenient};
 
 /// What a request asks for, as far as the layer tells requests apart. All parts are raw slices of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(super) enum Route<'a> {
     },
     /// Below `namespaces`, and no operation that anybody has heard of.
     Unrecognized {
-        /// What stands before `namespaces`.
-        lead: &'a str,
+        /// What stands before `namespaces`; `None` where only a lenient router would find that word.
+        lead: Option<&'a str>,
     },
     /// One of the operations on a table that the layer governs, in its exact spelling.
     Operation(Operation<'a>),
@@ -101,7 +101,14 @@ impl<'a> Route<'a> {
         };
         let spelled_badly =
             operation.is_some_and(|operation| !reading::is_exactly_spelled(path, operation.lead));
-        if spelled_badly || reading::differs(method, path, operation) { Self::Ambiguous } else { exact }
+        if spelled_badly {
+            return Self::Ambiguous;
+        }
+        match (reading::read_leniently(method, path, operation), exact) {
+            (Lenient::AnotherOperation, _) => Self::Ambiguous,
+            (Lenient::BelowNamespaces, Self::Elsewhere) => Self::Unrecognized { lead: None },
+            (Lenient::BelowNamespaces | Lenient::Nothing, exact) => exact,
+        }
     }
 
     /// The reading of a router that compares raw segments, keeps empty ones and resolves nothing.
@@ -147,7 +154,7 @@ impl<'a> Route<'a> {
         let (segments, count) = split::<6>(rest);
         match classify(method, &segments[..count]) {
             Shape::Passing => Self::Passing { lead },
-            Shape::Unrecognized => Self::Unrecognized { lead },
+            Shape::Unrecognized => Self::Unrecognized { lead: Some(lead) },
             Shape::Operation(kind) => {
                 let table = if count > 2 { segments[2] } else { "" };
                 Self::Operation(Operation { kind, lead, namespace: segments[0], table })
@@ -414,6 +421,17 @@ mod tests {
             "/v1/Transactions/commit",
         ] {
             assert_eq!(route("POST", path), Route::Ambiguous, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_only_a_lenient_router_finds_below_namespaces_is_not_recognized() {
+        for path in ["/v1/%6eamespaces/ns/odd/t", "/v1/Namespaces/ns/tables/t/odd", "/v1//x/../NAMESPACES/ns"]
+        {
+            assert_eq!(route("GET", path), Route::Unrecognized { lead: None }, "{path}");
+        }
+        for path in ["/docs/%6eamespaces.html", "/docs/Namespaces-of-note/", "/v1/Views"] {
+            assert_eq!(route("GET", path), Route::Elsewhere, "{path}");
         }
     }
 

@@ -106,11 +106,11 @@ impl Task {
     fn of<B>(shared: &Shared, request: &Request<B>) -> Self {
         match Route::of(request.method(), request.uri().path()) {
             Route::Elsewhere => Self::Pass,
-            Route::Passing { lead } | Route::Unrecognized { lead } if !shared.catalog.admits(lead) => {
+            Route::Passing { lead } if shared.catalog.admits(Some(lead)) => Self::PassBelowNamespaces,
+            Route::Unrecognized { lead } if shared.catalog.admits(lead) => Self::Watch,
+            Route::Passing { .. } | Route::Unrecognized { .. } => {
                 Self::Refuse(Refusal::new(RefusalCode::UnknownCatalog, "the prefix is not a known one"))
             }
-            Route::Passing { .. } => Self::PassBelowNamespaces,
-            Route::Unrecognized { .. } => Self::Watch,
             Route::Operation(operation)
                 if operation.kind == OperationKind::CommitTransaction
                     && shared.restricted_commits == RestrictedCommits::Allow =>

@@ -179,6 +179,11 @@ impl LoadResult {
         KnownMetadata { body: self.body.clone(), place: self.metadata(), facts: Arc::clone(&self.facts) }
     }
 
+    /// Whether these are the metadata that were known when it was read, and so were not read again.
+    pub fn has_metadata(&self, known: &KnownMetadata) -> bool {
+        Arc::ptr_eq(&self.facts, &known.facts)
+    }
+
     /// The current schema.
     pub fn schema(&self) -> &Schema {
         &self.facts.schema
