@@ -83,6 +83,9 @@ mod error;
 mod etag;
 mod exchange;
 mod future;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod gate;
 mod headers;
 mod inner;
