@@ -41,7 +41,7 @@ use iceberg_read_restrictions::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
 const TABLE: &str = "/v1/namespaces/sales/tables/orders";
 const USER_HEADER: &str = "x-user";
@@ -91,12 +91,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The catalog with the layer. The `.layer()` that comes last is the outermost: a request meets
-/// authentication first, then the layer, which finds the user there, then the catalog.
+/// The catalog with the layer around all of it. The `.layer()` that comes last is the outermost: a request
+/// meets authentication first, then the layer, which finds the user there, then the catalog.
 fn app(policies: InMemoryGovernance) -> Router {
     let identity = policies.directory(RequestUser::extension());
     let restrictions = ReadRestrictionsLayer::builder(policies, identity).catalog("prod").build();
-    catalog::router().layer(restrictions).layer(middleware::from_fn(authenticate))
+    let governed = Router::new().fallback_service(restrictions.layer(catalog::router()));
+    governed.layer(middleware::from_fn(authenticate))
 }
 
 /// Believes what a header says, which only a demonstration may do. A real service checks a token or a
