@@ -5,7 +5,7 @@ use std::cmp::Ordering::{self, Equal, Greater, Less};
 use iceberg_read_restrictions::{restriction::Value, table::PrimitiveType};
 use serde_json::Value as Json;
 
-use super::values::single_value;
+use super::{naive::order, values::single_value};
 
 /// How a reader answers where readers disagree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,22 +53,6 @@ impl Dialect {
         } else {
             value.partial_cmp(&literal)
         }
-    }
-}
-
-/// The order of two values of one type, neither null. Floats as in IEEE 754.
-pub fn order(a: &Value, b: &Value) -> Option<Ordering> {
-    match (a, b) {
-        (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
-        (Value::Int(a), Value::Int(b)) | (Value::Date(a), Value::Date(b)) => Some(a.cmp(b)),
-        (Value::Long(a), Value::Long(b))
-        | (Value::Time(a), Value::Time(b))
-        | (Value::Timestamp(a), Value::Timestamp(b)) => Some(a.cmp(b)),
-        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
-        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
-        (Value::Decimal { unscaled: a, .. }, Value::Decimal { unscaled: b, .. }) => Some(a.cmp(b)),
-        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-        _ => panic!("{a:?} and {b:?} are of different types"),
     }
 }
 

@@ -12,6 +12,7 @@ mod dialect;
 mod generate;
 mod kit;
 mod meaning;
+mod naive;
 mod policy;
 mod random;
 mod rego;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     generate::{Asker, Domain, Leaf, Rule, Table, Tree, askers, domains},
-    meaning::Meaning,
+    naive::Meaning,
     policy::{column_mask, load_result, resolve},
     random::Random,
     values::to_json,
