@@ -1,7 +1,8 @@
 //! The bounded caches of the layer and their keys, in one place.
 //!
 //! Nothing in them was decided: policies, identity and restrictions are asked anew for every load. An entry is a copy
-//! of what one inner answer said and is compared with what comes next, so nothing has to be invalidated.
+//! of what one inner answer said and is compared with what comes next, so nothing has to be invalidated, and one that
+//! a slow load puts in the place of a newer one costs a comparison and no more.
 
 use std::sync::Arc;
 

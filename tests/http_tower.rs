@@ -185,8 +185,12 @@ async fn it_works_on_an_axum_router() {
     let nested = Router::new().nest_service("/api/catalog", layer().build().layer(strict::router()));
     let answer = send(&nested, load(&format!("/api/catalog{ORDERS}"), "alice")).await;
     assert_eq!(answer.restrictions(), restrictions_of("alice"));
-    let plan = request_with("POST", &format!("/api/catalog{ORDERS}/plan"), "alice", &[], "{}");
-    assert_eq!(send(&nested, plan).await.refusal(), "capability-required");
+    let plan = |headers| request_with("POST", &format!("/api/catalog{ORDERS}/plan"), "alice", headers, "{}");
+    let around_all = Router::new().nest_service("/api/catalog", strict::router()).layer(layer().build());
+    for app in [&nested, &Router::new().fallback_service(around_all)] {
+        assert_eq!(send(app, plan(&[])).await.refusal(), "capability-required");
+        assert_eq!(send(app, plan(&[CAPABLE])).await.text(), strict::CREDENTIALS);
+    }
     // Router::layer puts it around each route: loads are governed there too.
     let layered = strict::router().layer(layer().build());
     let answer = send(&layered, load(ORDERS, "bob")).await;

@@ -85,6 +85,7 @@ fn request_for_table<B>(request: &Parts, table_path: &str) -> Result<Request<Req
     *load.method_mut() = Method::GET;
     let headers = load.headers_mut();
     headers.remove(headers::ACCESS_DELEGATION);
+    headers.remove(headers::IDEMPOTENCY_KEY);
     headers::take_validators(headers);
     headers::ask_for_the_whole_body(headers);
     Ok(load)

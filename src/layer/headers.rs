@@ -16,6 +16,9 @@ const METHOD_OVERRIDES: [HeaderName; 4] = [
 
 pub(super) const ACCESS_DELEGATION: HeaderName = HeaderName::from_static("x-iceberg-access-delegation");
 
+/// Says that a request was sent before; a load made on its behalf was not.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// What describes the exact bytes of a body, or other ranges of it, or lets a shared cache keep it: not true of a
 /// governed answer.
 const OF_THE_INNER_BODY: [HeaderName; 9] = [

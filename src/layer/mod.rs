@@ -22,7 +22,6 @@
 //!     layer::ReadRestrictionsLayer,
 //!     policy::{Governance, InMemoryGovernance},
 //! };
-//! use tower::Layer;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let catalog = Router::new().route("/v1/config", get(|| async { "{}" }));
@@ -30,15 +29,15 @@
 //! let directory = policies.directory(RequestUser::extension());
 //! let layer = ReadRestrictionsLayer::builder(policies, directory).catalog("prod").build();
 //!
-//! let app: Router = Router::new().fallback_service(layer.layer(catalog));
+//! let app: Router = Router::new().fallback_service(catalog).layer(layer);
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! For operations that read a table without loading it (credentials, scan planning, signing) the layer loads the table
-//! through the service that it is put around, so that has to be the whole router. axum's `Router::layer` puts a layer
-//! around each route by itself, where the table's own route cannot be reached: loads are governed there too, but those
-//! operations fail on governed tables.
+//! through the service that it is put around, so that has to be the whole catalog, as it is here. With
+//! `catalog.layer(layer)` axum would put the layer around each route by itself, where the table's own route cannot be
+//! reached: loads are governed there too, but those operations fail on governed tables.
 //!
 //! What is inside must read names as the layer does: namespace levels are split at `%1F` in the raw path (and at a
 //! [configured separator](LayerBuilder::namespace_separators)), then decoded once; `+` is a plus unless
