@@ -37,7 +37,7 @@ async fn the_refusal_says_which_header_to_send() {
     let answer = send(&service, request("GET", ORDERS, "alice", &[])).await;
     assert_eq!(answer.json()["error"]["type"], "UnsupportedOperationException");
     let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("`x-iceberg-client-capabilities: read-restrictions`"), "{message}");
+    assert!(message.contains("`X-Iceberg-Client-Capabilities: read-restrictions`"), "{message}");
 }
 
 #[tokio::test]

@@ -2,10 +2,16 @@
 
 mod support;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use http::header;
 use iceberg_read_restrictions::{
     layer::ReadRestrictionsLayer,
-    policy::{Format, Governance},
+    policy::{EffectivePolicies, Format, Governance, InMemoryGovernance, PolicySource, TableRequest},
+    source::{BoxFuture, SourceError},
 };
 use support::{etagger::Etagger, *};
 
@@ -322,4 +328,40 @@ async fn a_table_that_is_no_longer_governed_is_loaded_in_full() {
     assert_eq!(answer.status, 200);
     assert!(answer.restrictions().is_null());
     assert_eq!(answer.etag(), "\"location-0\"");
+}
+
+/// Counts the calls of the usual policy source.
+#[derive(Clone)]
+struct Counted(InMemoryGovernance, Arc<AtomicUsize>);
+
+impl PolicySource for Counted {
+    fn effective_policies<'a>(
+        &'a self,
+        request: TableRequest<'a>,
+    ) -> BoxFuture<'a, Result<Arc<EffectivePolicies>, SourceError>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.effective_policies(request)
+    }
+}
+
+#[tokio::test]
+async fn the_policy_source_is_asked_once_for_each_load() {
+    let governance = governance();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Counted(governance.clone(), calls.clone());
+    let layer = ReadRestrictionsLayer::builder(counted, directory(&governance)).catalog("prod");
+    let etagger = Etagger::new();
+    let service = etagger.service().behind(layer);
+    let full = send(&service, load(ORDERS, "alice")).await;
+    for (says, request, status) in [
+        ("in full", load(ORDERS, "alice"), 200),
+        ("an inner 304", conditional(ORDERS, "alice", &[full.etag()]), 304),
+        ("an inner 304 to another's tag", conditional(ORDERS, "bob", &[full.etag()]), 200),
+        ("the same, once more is known", conditional(ORDERS, "bob", &[full.etag()]), 200),
+        ("ungoverned", load(OPEN, "alice"), 200),
+    ] {
+        calls.store(0, Ordering::SeqCst);
+        assert_eq!(send(&service, request).await.status, status, "{says}");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "{says}");
+    }
 }

@@ -70,8 +70,8 @@ async fn a_governed_answer_has_the_headers_of_one() {
     assert_eq!(answer.header(header::CONTENT_LENGTH), answer.body.len().to_string());
     assert_eq!(
         answer.header(header::VARY),
-        "Accept-Encoding, Authorization, x-iceberg-client-capabilities, x-gravitino-client-capabilities, \
-         x-gravitino-read-restrictions"
+        "Accept-Encoding, Authorization, X-Iceberg-Client-Capabilities, X-Gravitino-Client-Capabilities, \
+         X-Gravitino-Read-Restrictions"
     );
     assert_eq!(answer.header(header::CACHE_CONTROL), "private, no-cache");
     assert_eq!(answer.headers.get_all(header::ETAG).iter().count(), 1);

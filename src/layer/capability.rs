@@ -4,10 +4,17 @@ use std::{error::Error, fmt};
 
 use http::{HeaderMap, HeaderName, header, request::Parts};
 
+const X_ICEBERG_CLIENT_CAPABILITIES: HeaderName = HeaderName::from_static("x-iceberg-client-capabilities");
+const X_GRAVITINO_CLIENT_CAPABILITIES: HeaderName =
+    HeaderName::from_static("x-gravitino-client-capabilities");
+const X_GRAVITINO_READ_RESTRICTIONS: HeaderName = HeaderName::from_static("x-gravitino-read-restrictions");
+
 /// One way in which a client may declare that it enforces read restrictions: a token in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
     header: HeaderName,
+    /// The header as people write it.
+    spelling: Box<str>,
     token: Box<str>,
 }
 
@@ -24,23 +31,28 @@ impl Capability {
         if !is_token(token.as_bytes()) {
             return Err(CapabilityError(format!("`{token}` is not a capability token")));
         }
-        Ok(Self { header: name, token: token.into() })
+        Ok(Self { header: name, spelling: header.into(), token: token.into() })
     }
 
     /// The three pairs that are accepted when nothing else is configured.
     pub fn defaults() -> Vec<Self> {
         [
-            ("x-iceberg-client-capabilities", "read-restrictions"),
-            ("x-gravitino-client-capabilities", "read-restrictions.v1"),
-            ("x-gravitino-read-restrictions", "v1"),
+            (X_ICEBERG_CLIENT_CAPABILITIES, "X-Iceberg-Client-Capabilities", "read-restrictions"),
+            (X_GRAVITINO_CLIENT_CAPABILITIES, "X-Gravitino-Client-Capabilities", "read-restrictions.v1"),
+            (X_GRAVITINO_READ_RESTRICTIONS, "X-Gravitino-Read-Restrictions", "v1"),
         ]
-        .map(|(header, token)| Self { header: HeaderName::from_static(header), token: token.into() })
+        .map(|(header, spelling, token)| Self { header, spelling: spelling.into(), token: token.into() })
         .into()
     }
 
     /// The header, in lower case.
     pub fn header(&self) -> &HeaderName {
         &self.header
+    }
+
+    /// The header as it was written in [`new`](Self::new).
+    pub(super) fn spelling(&self) -> &str {
+        &self.spelling
     }
 
     /// The token.

@@ -69,7 +69,7 @@ impl<I: Inner> Exchange<I> {
         let if_none_match = headers::take_validators(request.headers_mut());
         let reply = self.pass(request).await?;
         if reply.status() == StatusCode::NOT_MODIFIED {
-            return Err(Refusal::upstream_invalid("a 304 to a request without validators").into());
+            return Err(Refusal::stray_not_modified().into());
         }
         let mut reply = self.without_inner_tag(reply).await;
         if reply.status().is_success() && if_none_match.matches_inner(reply.headers()) {

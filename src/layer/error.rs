@@ -120,7 +120,7 @@ impl fmt::Display for RefusalCode {
 
 fn capability_message(capabilities: &[Capability]) -> String {
     let headers: Vec<_> =
-        capabilities.iter().map(|pair| format!("`{}: {}`", pair.header(), pair.token())).collect();
+        capabilities.iter().map(|pair| format!("`{}: {}`", pair.spelling(), pair.token())).collect();
     match &*headers {
         [] => "this table has read restrictions, and no client may receive them".into(),
         headers => format!(
@@ -145,6 +145,11 @@ impl Refusal {
 
     pub(super) fn upstream_invalid(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(RefusalCode::UpstreamInvalid, detail)
+    }
+
+    /// The inner service says 304 to a request that carried no validator.
+    pub(super) fn stray_not_modified() -> Self {
+        Self::upstream_invalid("a 304 to a request without validators")
     }
 
     /// The answer, without headers that depend on what it answers to.
@@ -244,7 +249,7 @@ mod tests {
     fn the_message_says_which_header_to_send_and_the_request_id() {
         let (_, body, _) = answer(RefusalCode::CapabilityRequired, Some("7f-3"));
         let message = body["error"]["message"].as_str().unwrap();
-        assert!(message.contains("`x-iceberg-client-capabilities: read-restrictions`"), "{message}");
+        assert!(message.contains("`X-Iceberg-Client-Capabilities: read-restrictions`"), "{message}");
         assert!(message.ends_with("(request 7f-3)"), "{message}");
     }
 

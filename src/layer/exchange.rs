@@ -21,7 +21,7 @@ use crate::{
     policy::{Columns, EffectivePolicies, ObjectName, TableIdent, TableRequest},
     resolve::{Outcome, Reported, Resolution, ResolveRequest, Resolver},
     source::{BoxFuture, Digest, SourceError},
-    table::LoadResult,
+    table::{LoadResult, Schema},
 };
 
 /// Why an operation ends before its answer.
@@ -55,6 +55,8 @@ pub(super) struct Exchange<I> {
     pub reader: Reader,
     request_id: Option<RequestId>,
     caller: Caller,
+    /// What the policy source answered for a load result that may not be the last one of this request.
+    pub asked: Option<(LoadResult, Arc<EffectivePolicies>)>,
     record: Record,
 }
 
@@ -109,6 +111,7 @@ impl<I: Inner> Exchange<I> {
             reader: shared.reader(request),
             request_id: RequestId::of(&request.headers),
             caller: Caller::Unasked(subject),
+            asked: None,
             record: Record::default(),
             shared,
         }
@@ -130,9 +133,15 @@ impl<I: Inner> Exchange<I> {
         Ok(self.call(request).await?.map(ResponseBody::untouched))
     }
 
-    /// The effective policies of a table whose load result was read.
+    /// The effective policies of a table whose load result was read. The source is not asked the same again.
     pub(super) async fn policies_of(&mut self, load: &LoadResult) -> Result<Arc<EffectivePolicies>, Refusal> {
-        let columns: Vec<&str> = load.schema().fields().map(|field| field.name).collect();
+        if let Some((asked, policies)) = &self.asked
+            && asked.table_uuid() == load.table_uuid()
+            && column_names(asked.schema()).eq(column_names(load.schema()))
+        {
+            return Ok(policies.clone());
+        }
+        let columns: Vec<&str> = column_names(load.schema()).collect();
         self.policies(load.table_uuid(), Columns::Known(&columns)).await
     }
 
@@ -307,6 +316,10 @@ impl Identity {
             table,
         }
     }
+}
+
+fn column_names(schema: &Schema) -> impl Iterator<Item = &str> {
+    schema.fields().map(|field| field.name)
 }
 
 /// The digest of the restrictions that an answer carries.

@@ -58,7 +58,7 @@ impl<I: Inner> Exchange<I> {
         let response = self.call(request_for_table(request, table_path)?).await?;
         match response.status() {
             StatusCode::NOT_MODIFIED => {
-                return Err(Refusal::upstream_invalid("a 304 to a request without validators").into());
+                return Err(Refusal::stray_not_modified().into());
             }
             status if !status.is_success() => return Ok(Looked::Refused(response)),
             _ => {}

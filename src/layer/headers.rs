@@ -114,7 +114,7 @@ fn vary(headers: &HeaderMap, capabilities: &[Capability]) -> HeaderValue {
         .flat_map(|line| line.split(','))
         .map(str::trim)
         .filter(|token| !token.is_empty());
-    let ours = capabilities.iter().map(|capability| capability.header().as_str());
+    let ours = capabilities.iter().map(|capability| capability.spelling());
     let mut tokens: Vec<&str> = Vec::with_capacity(4);
     for token in upstream.chain(["Authorization"]).chain(ours) {
         if !tokens.iter().any(|other| other.eq_ignore_ascii_case(token)) {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn vary_is_the_upstream_tokens_and_ours_each_once() {
         let ours =
-            "x-iceberg-client-capabilities, x-gravitino-client-capabilities, x-gravitino-read-restrictions";
+            "X-Iceberg-Client-Capabilities, X-Gravitino-Client-Capabilities, X-Gravitino-Read-Restrictions";
         let vary = |lines: &[_]| governed(lines)[header::VARY].to_str().unwrap().to_owned();
         assert_eq!(vary(&[]), format!("Authorization, {ours}"));
         assert_eq!(

@@ -29,21 +29,24 @@ impl<I: Inner> Exchange<I> {
         let if_none_match = headers::take_validators(request.headers_mut());
         headers::ask_for_the_whole_body(request.headers_mut());
         let carried = if_none_match.carried();
-        let Some(tags) = carried.if_none_match() else {
-            let response = self.call(request).await?;
-            return self.answer(response, &if_none_match).await;
-        };
-
-        let (mut head, body) = request.into_parts();
-        let in_full = without_body(&head);
-        head.headers.insert(header::IF_NONE_MATCH, tags);
-        let mut response = self.call(Request::from_parts(head, body)).await?;
-        if response.status() == StatusCode::NOT_MODIFIED {
-            if let Some(reply) = self.revalidate(&if_none_match, &carried, response.headers()).await? {
-                return Ok(reply);
+        let response = match carried.if_none_match() {
+            None => self.call(request).await?,
+            Some(tags) => {
+                let (mut head, body) = request.into_parts();
+                let in_full = without_body(&head);
+                head.headers.insert(header::IF_NONE_MATCH, tags);
+                let response = self.call(Request::from_parts(head, body)).await?;
+                if response.status() != StatusCode::NOT_MODIFIED {
+                    response
+                } else if let Some(reply) =
+                    self.revalidate(&if_none_match, &carried, response.headers()).await?
+                {
+                    return Ok(reply);
+                } else {
+                    self.call(in_full).await?
+                }
             }
-            response = self.call(in_full).await?;
-        }
+        };
         self.answer(response, &if_none_match).await
     }
 
@@ -55,7 +58,7 @@ impl<I: Inner> Exchange<I> {
     ) -> Outcomes<I, Reply<I>> {
         match response.status() {
             StatusCode::NOT_MODIFIED => {
-                return Err(Refusal::upstream_invalid("a 304 to a request without validators").into());
+                return Err(Refusal::stray_not_modified().into());
             }
             StatusCode::NO_CONTENT => return Ok(response.map(|_| ResponseBody::empty())),
             status if !status.is_success() => return Ok(response.map(ResponseBody::untouched)),
@@ -141,6 +144,7 @@ impl<I: Inner> Exchange<I> {
         let Some(known) = self.shared.revalidations.get(&key).await else { return Ok(None) };
 
         let policies = self.policies_of(&known.load).await?;
+        self.asked = Some((known.load.clone(), policies.clone()));
         if !policies.is_governed() {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! The last line of defence: an answer to a request that nobody recognised is looked at, in case it is a load result.
 
-use http::{HeaderMap, Request, Response, header, response::Parts};
+use http::{HeaderMap, Request, Response, StatusCode, header, response::Parts};
 
 use super::{
     body::{Collected, RequestBody, ResponseBody},
@@ -17,8 +17,12 @@ pub(super) async fn watch<I: Inner>(
     mut request: Request<RequestBody<I::RequestBody>>,
     limit: usize,
 ) -> Result<Reply<I>, Stop<I::Error>> {
+    headers::take_validators(request.headers_mut());
     headers::ask_for_the_whole_body(request.headers_mut());
     let response = inner.call(request).await.map_err(Stop::Inner)?;
+    if response.status() == StatusCode::NOT_MODIFIED {
+        return Err(Refusal::stray_not_modified().into());
+    }
     if !response.status().is_success() {
         return Ok(response.map(ResponseBody::untouched));
     }
