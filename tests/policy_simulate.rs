@@ -263,6 +263,35 @@ fn people_see_before_and_after() {
 }
 
 #[test]
+fn a_table_that_cannot_be_read_does_not_stop_the_simulation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::create_dir_all(path("tables/prod/sales")).expect("created");
+    fs::write(path("tables/prod/sales/broken.json"), "{").expect("written");
+    fs::write(path("tables/prod/sales/orders.json"), ORDERS).expect("written");
+    fs::write(path("tables/stray.json"), "{}").expect("written");
+    fs::write(path("before.toml"), filter("true")).expect("written");
+    fs::write(path("after.toml"), filter("false")).expect("written");
+    let (before, after, tables) = (path("before.toml"), path("after.toml"), path("tables"));
+    let run = policy([
+        "simulate",
+        "--before",
+        &before,
+        "--after",
+        &after,
+        "--tables",
+        &tables,
+        "--subjects",
+        "bob",
+        "--json",
+    ]);
+    let report = run.json();
+    assert_eq!((run.code, &report["tables"], &report["changed"]), (2, &1.into(), &1.into()), "{run:?}");
+    let skipped = report["skipped"].to_string();
+    assert!(skipped.contains("broken.json is not JSON") && skipped.contains("stray.json"), "{skipped}");
+}
+
+#[test]
 fn wrong_use_and_invalid_files() {
     assert_eq!(simulate(&filter("true"), "[[tags]]\nnam = 1", "bob", &[]).code, 2);
     assert_eq!(simulate(&filter("true"), &filter("true"), "bob,,eve", &[]).code, 2);

@@ -18,9 +18,7 @@ mod reach;
 mod subjects;
 mod table;
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
-
-use iceberg_read_restrictions::policy::Governance;
+use std::{collections::BTreeSet, sync::Arc};
 
 use self::{
     expect::Expectations,
@@ -38,6 +36,7 @@ use super::{
 pub fn run(arguments: &CheckArguments, output: &mut Output<'_>) -> Result<Verdict, Failure> {
     let text = GovernanceText::read(&arguments.governance)?;
     let expectations = arguments.expect.as_deref().map(Expectations::read).transpose()?;
+    let entries = arguments.tables.as_deref().map(input::walk).transpose()?;
     let mut report = Report::begin(output, arguments.json)?;
     match text.parse() {
         Err(error) => {
@@ -48,48 +47,63 @@ pub fn run(arguments: &CheckArguments, output: &mut Output<'_>) -> Result<Verdic
         Ok(governance) => {
             let sources = Sources(Arc::new(governance));
             let idle = model::check(&sources.0, arguments.groups_elsewhere, &mut report)?;
-            if let Some(folder) = &arguments.tables {
-                tables(arguments, folder, &sources, &idle, expectations.unwrap_or_default(), &mut report)?;
+            if let Some(entries) = entries {
+                let check = Check { arguments, sources: &sources, idle: &idle };
+                check.tables(entries, expectations.unwrap_or_default(), &mut report)?;
             }
         }
     }
     report.finish(arguments.strict)
 }
 
-fn tables(
-    arguments: &CheckArguments,
-    folder: &Path,
-    sources: &Sources,
-    idle: &BTreeSet<&str>,
-    mut expectations: Expectations,
-    report: &mut Report<'_, '_>,
-) -> Result<(), Failure> {
-    let governance: &Governance = &sources.0;
-    let mut reach = Reach::new(governance);
-    let mut check = TableCheck::new(sources, arguments.rules.resolver(), arguments.groups_elsewhere);
-    for entry in input::walk(folder)? {
-        let (ident, path) = match entry? {
-            Entry::Table { ident, path } => (ident, path),
-            Entry::Skipped { path, why } => {
-                report.push(Finding::warning(format!("skipped: {why}")).file(path))?;
-                continue;
+struct Check<'a> {
+    arguments: &'a CheckArguments,
+    sources: &'a Sources,
+    /// Policies of which it was said that they restrict nobody.
+    idle: &'a BTreeSet<&'a str>,
+}
+
+impl Check<'_> {
+    fn tables(
+        &self,
+        entries: impl Iterator<Item = Result<Entry, Failure>>,
+        mut expectations: Expectations,
+        report: &mut Report<'_, '_>,
+    ) -> Result<(), Failure> {
+        let Self { arguments, sources, idle } = *self;
+        let resolver = arguments.rules.resolver();
+        let mut reach = Reach::new(&sources.0);
+        let mut check = TableCheck::new(sources, resolver, arguments.groups_elsewhere);
+        for entry in entries {
+            let (ident, path) = match entry {
+                Ok(Entry::Table { ident, path }) => (ident, path),
+                Ok(Entry::Skipped { path, why }) => {
+                    report.push(Finding::warning(format!("skipped: {why}")).file(path))?;
+                    continue;
+                }
+                Err(failure) => {
+                    report.push_unreadable(Finding::error(failure.to_string()))?;
+                    continue;
+                }
+            };
+            report.counts().tables += 1;
+            let table = match input::table(&path) {
+                Ok(table) => table,
+                Err(failure) => {
+                    report.push_unreadable(Finding::error(failure.to_string()).table(&ident))?;
+                    continue;
+                }
+            };
+            let policies = check.check(&ident, &path, &table, reach.named_columns(&ident), report)?;
+            reach.table(&ident, &policies);
+            expectations.check(sources, resolver, &ident, &table, report)?;
+        }
+        if let Some(folder) = &arguments.tables {
+            if report.counts().tables == 0 {
+                report.push(Finding::warning("no table in the folder").file(folder))?;
             }
-        };
-        report.counts().tables += 1;
-        let table = match input::table(&path) {
-            Ok(table) => table,
-            Err(failure) => {
-                report.push_unreadable(Finding::error(failure.to_string()).table(&ident))?;
-                continue;
-            }
-        };
-        let policies = check.check(&ident, &path, &table, reach.named_columns(&ident), report)?;
-        reach.table(&ident, &policies);
-        expectations.check(sources, arguments.rules.resolver(), &ident, &table, report)?;
+            reach.finish(folder, idle, report)?;
+        }
+        expectations.finish(report)
     }
-    if report.counts().tables == 0 {
-        report.push(Finding::warning("no table in the folder").file(folder))?;
-    }
-    reach.finish(folder, idle, report)?;
-    expectations.finish(report)
 }

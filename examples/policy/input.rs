@@ -62,13 +62,17 @@ pub type Table = Result<LoadResult, LoadResultError>;
 /// Reads a load result, or a table metadata document.
 pub fn table(path: &Path) -> Result<Table, Failure> {
     let body = Bytes::from(fs::read(path).map_err(|error| unreadable(path, &error))?);
+    let error = match LoadResult::read(body.clone()) {
+        Ok(table) => return Ok(Ok(table)),
+        Err(error) => error,
+    };
     let members = json::top_level_members(&body)
         .map_err(|error| Failure::input(format!("{} is not JSON: {error}", path.display())))?;
-    let is = |name: &str| members.iter().any(|member| member == name);
-    Ok(match is("format-version") && !is("metadata") {
-        true => LoadResult::read_metadata(body),
-        false => LoadResult::read(body),
-    })
+    let has = |name: &str| members.iter().any(|member| member == name);
+    match has("format-version") && !has("metadata") {
+        true => Ok(LoadResult::read_metadata(body)),
+        false => Ok(Err(error)),
+    }
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {

@@ -35,7 +35,8 @@ use self::{
 };
 
 fn main() -> ExitCode {
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = is_wanted && io::stdout().is_terminal();
     let (stdout, stderr) = (io::stdout().lock(), io::stderr().lock());
     ExitCode::from(run(std::env::args_os(), &mut io::BufWriter::new(stdout), &mut { stderr }, colour))
 }

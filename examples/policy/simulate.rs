@@ -67,15 +67,29 @@ pub fn run(arguments: &SimulateArguments, output: &mut Output<'_>) -> Result<Ver
         after: sources(&arguments.after)?,
         resolver: arguments.rules.resolver(),
     };
-    let mut report = Report { output, json: arguments.json, tables: 0, changes: 0, worst: None };
-    report.begin()?;
-    for entry in input::walk(&arguments.tables)? {
-        let Entry::Table { ident, path } = entry? else { continue };
-        let table = input::table(&path)?;
-        report.tables += 1;
-        for subject in &arguments.subjects {
-            if let Some(change) = simulation.change(&ident, &table, subject)? {
-                report.push(&change)?;
+    let entries = input::walk(&arguments.tables)?;
+    let mut report = Report::begin(output, arguments.json)?;
+    for entry in entries {
+        let (ident, path) = match entry {
+            Ok(Entry::Table { ident, path }) => (ident, path),
+            Ok(Entry::Skipped { path, why }) => {
+                report.skip(format!("{}: {why}", path.display()), Verdict::Yes)?;
+                continue;
+            }
+            Err(failure) => {
+                report.skip(failure.to_string(), Verdict::Unusable)?;
+                continue;
+            }
+        };
+        match input::table(&path) {
+            Err(failure) => report.skip(failure.to_string(), Verdict::Unusable)?,
+            Ok(table) => {
+                report.tables += 1;
+                for subject in &arguments.subjects {
+                    if let Some(change) = simulation.change(&ident, &table, subject)? {
+                        report.push(&change)?;
+                    }
+                }
             }
         }
     }
@@ -146,20 +160,33 @@ impl fmt::Display for Side {
     }
 }
 
-/// Writes changes as they are found.
+/// Writes changes as they are found; only what had to be left out is kept to the end.
 struct Report<'a, 'o> {
     output: &'a mut Output<'o>,
     json: bool,
     tables: usize,
     changes: usize,
-    worst: Option<Effect>,
+    skipped: Vec<String>,
+    verdict: Verdict,
 }
 
-impl Report<'_, '_> {
-    fn begin(&mut self) -> Result<(), Failure> {
-        if self.json {
-            write!(self.output.out, "{{\"changes\":[")?;
+impl<'a, 'o> Report<'a, 'o> {
+    fn begin(output: &'a mut Output<'o>, json: bool) -> Result<Self, Failure> {
+        if json {
+            write!(output.out, "{{\"changes\":[")?;
         }
+        Ok(Self { output, json, tables: 0, changes: 0, skipped: Vec::new(), verdict: Verdict::Yes })
+    }
+
+    fn skip(&mut self, what: String, verdict: Verdict) -> Result<(), Failure> {
+        match self.json {
+            true => self.skipped.push(what),
+            false => {
+                let word = self.output.painted("skipped", Colour::Doubtful);
+                writeln!(self.output.out, "{word}: {what}")?;
+            }
+        }
+        self.verdict = self.verdict.max(verdict);
         Ok(())
     }
 
@@ -173,7 +200,9 @@ impl Report<'_, '_> {
             false => self.write(change)?,
         }
         self.changes += 1;
-        self.worst = self.worst.max(Some(change.comparison.effect));
+        if matches!(change.comparison.effect, Effect::Widens | Effect::MayWiden) {
+            self.verdict = self.verdict.max(Verdict::No);
+        }
         Ok(())
     }
 
@@ -196,15 +225,20 @@ impl Report<'_, '_> {
     }
 
     fn finish(self) -> Result<Verdict, Failure> {
-        let Self { output, json, tables, changes, worst } = self;
+        let Self { output, json, tables, changes, skipped, verdict } = self;
         match json {
-            true => writeln!(output.out, "\n],\"tables\":{tables},\"changed\":{changes}}}")?,
+            true => {
+                let skipped = serde_json::to_string(&skipped).map_err(std::io::Error::from)?;
+                writeln!(
+                    output.out,
+                    "\n],\"tables\":{tables},\"changed\":{changes},\"skipped\":{skipped}}}"
+                )?;
+            }
             false => {
                 let tables = counted(tables, "table", "tables");
                 writeln!(output.out, "{tables}: {}", counted(changes, "result changes", "results change"))?;
             }
         }
-        let becomes_visible = matches!(worst, Some(Effect::Widens | Effect::MayWiden));
-        Ok(if becomes_visible { Verdict::No } else { Verdict::Yes })
+        Ok(verdict)
     }
 }

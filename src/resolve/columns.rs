@@ -211,7 +211,7 @@ pub(super) fn misfit(
 }
 
 /// One action for one field, from the lists of all names that the field has or had.
-pub(super) fn resolve_field(
+fn resolve_field(
     field: Field<'_>,
     dropped: Option<&str>,
     lists: &[&MaskList<'_>],
@@ -222,16 +222,28 @@ pub(super) fn resolve_field(
     for choice in choices() {
         choice.check_field(field)?;
     }
-    if choices().any(|choice| conflict.conflicts(first, choice)) {
-        let policies: BTreeSet<_> = choices().map(|choice| choice.effective.policy.name.clone()).collect();
-        let policies = policies.into_iter().collect();
-        return Err(ResolveError::Conflict { column: Some(field.name.into()), policies });
-    }
+    check_agreement(field, lists, conflict)?;
     Ok(Some(ResolvedColumnMask {
         projection: Projection { field_id: field.id, action: first.mask.taken },
         dropped: dropped.map(Arc::from),
         policies: united(lists),
     }))
+}
+
+/// All masks of a field must want the same.
+pub(super) fn check_agreement(
+    field: Field<'_>,
+    lists: &[&MaskList<'_>],
+    conflict: ConflictRule,
+) -> Result<(), ResolveError> {
+    let choices = || lists.iter().flat_map(|list| &list.choices);
+    let Some(first) = choices().next() else { return Ok(()) };
+    if !choices().any(|choice| conflict.conflicts(first, choice)) {
+        return Ok(());
+    }
+    let policies: BTreeSet<_> = choices().map(|choice| choice.effective.policy.name.clone()).collect();
+    let policies = policies.into_iter().collect();
+    Err(ResolveError::Conflict { column: Some(field.name.into()), policies })
 }
 
 impl ConflictRule {

@@ -1,20 +1,22 @@
 //! What is wrong with the policies of a table, whoever asks: for those who write policies.
 
-use std::{collections::BTreeSet, slice, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    slice,
+    sync::Arc,
+};
 
 use super::{
     ConflictRule, ResolveRequest, Resolver,
     bind::{Binder, Context},
-    columns::{
-        Masks, PastField, check_named_column, check_nested_ids, is_named, misfit, past_fields, resolve_field,
-    },
+    columns::{Masks, check_agreement, check_named_column, check_nested_ids, is_named, misfit, past_fields},
     context,
     error::ResolveError,
     report::{keep, report},
     rows::resolve_row_filter,
 };
 use crate::{
-    expression::{ActionCall, Expression, Rule},
+    expression::{ActionCall, Expression, Rule, Span},
     identity::{Memberships, Subject},
     policy::{EffectivePolicies, EffectivePolicy, Policy, PolicyType},
     restriction::Action,
@@ -55,8 +57,7 @@ pub(super) fn diagnose(resolver: &Resolver, request: DiagnoseRequest<'_>) -> Vec
         // Nobody asks for the older schemas then.
         Err(_) => {}
         Ok(older) => {
-            let columns =
-                MaskedColumns { current: table.schema(), past: past_fields(table.schema(), &older) };
+            let columns = MaskedColumns::of(policies, table.schema(), &older);
             findings.columns(policies, &columns, &older);
             for (index, (subject, memberships)) in subjects.iter().enumerate() {
                 let request = ResolveRequest {
@@ -79,10 +80,36 @@ struct Findings {
     broken: BTreeSet<Arc<str>>,
 }
 
-/// The columns that a mask can reach.
+/// The columns that masks can reach.
 struct MaskedColumns<'a> {
     current: &'a Schema,
-    past: Vec<PastField<'a>>,
+    all: Vec<MaskedColumn<'a>>,
+}
+
+struct MaskedColumn<'a> {
+    field: Field<'a>,
+    /// The names that masks can reach it by: of a current field the one that it has.
+    names: Vec<&'a str>,
+    /// Whether enough masks reach it for a conflict.
+    contested: bool,
+}
+
+impl<'a> MaskedColumns<'a> {
+    fn of(policies: &EffectivePolicies, current: &'a Schema, older: &'a [Schema]) -> Self {
+        let enforced =
+            |name: &str| masks_of(policies, name).iter().filter(|effective| effective.policy.enforce).count();
+        let column = |field: Field<'a>, names: Vec<&'a str>| {
+            let contested = names.iter().map(|name| enforced(name)).sum::<usize>() > 1;
+            MaskedColumn { field, names, contested }
+        };
+        let past = past_fields(current, older).into_iter();
+        let all = current
+            .fields()
+            .map(|field| column(field, vec![field.name]))
+            .chain(past.map(|past| column(past.latest, past.names.into_iter().collect())))
+            .collect();
+        Self { current, all }
+    }
 }
 
 impl Findings {
@@ -143,36 +170,23 @@ impl Findings {
                 }
             }
         }
+        let actions = actions_by_policy(policies, columns.current);
         let mut field_ids = Vec::new();
-        for (field, names) in columns.fields() {
-            let mut seen = BTreeSet::new();
+        for MaskedColumn { field, names, .. } in &columns.all {
             for effective in names.iter().flat_map(|name| masks_of(policies, name)) {
-                if seen.insert(&effective.policy.name) {
-                    self.actions(effective, columns.current, field);
+                let EffectivePolicy { policy, selections } = effective;
+                for (action, span) in actions.get(&policy.name).into_iter().flatten() {
+                    if let Err(error) = action.check(*field) {
+                        self.push_about(policy, misfit(policy, selections, *field, error, *span));
+                    }
                 }
-                if effective.policy.enforce {
+                if policy.enforce && field_ids.last() != Some(&field.id) {
                     field_ids.push(field.id);
                 }
             }
         }
         if let Err(error) = check_nested_ids(field_ids.iter().copied(), columns.current, older) {
             self.push(error, true, None);
-        }
-    }
-
-    fn actions(&mut self, effective: &EffectivePolicy, schema: &Schema, field: Field<'_>) {
-        let EffectivePolicy { policy, selections } = effective;
-        let Ok(expression) = &policy.expression else { return };
-        let mut misfits: Vec<Action> = Vec::new();
-        for call in action_calls(expression.rule()) {
-            // An action that there is not was found when the rule was bound.
-            let Ok(action) = binder(expression, schema).action(call) else { continue };
-            if let Err(error) = action.check(field)
-                && !misfits.contains(&action)
-            {
-                misfits.push(action);
-                self.push_about(policy, misfit(policy, selections, field, error, call.span));
-            }
         }
     }
 
@@ -218,18 +232,22 @@ impl Findings {
         context: Context<'_>,
         conflict: ConflictRule,
     ) {
-        let enforced = || policies.row_filters.iter().filter(|effective| effective.policy.enforce);
-        let mut sound = Vec::new();
-        for effective in enforced() {
+        let mut resolved = Vec::new();
+        for effective in policies.row_filters.iter().filter(|effective| effective.policy.enforce) {
             match resolve_row_filter([effective].into_iter(), schema, context, conflict) {
-                Ok(_) => sound.push(effective),
+                Ok(filter) => {
+                    resolved.extend(filter.map(|filter| (filter.predicate, &effective.policy.name)))
+                }
                 Err(error) => self.push_for(index, error, true),
             }
         }
-        if sound.len() > 1
-            && let Err(error) = resolve_row_filter(sound.into_iter(), schema, context, conflict)
-        {
-            self.push_for(index, error, true);
+        let distinct = match conflict {
+            ConflictRule::ByPolicy => resolved.len() > 1,
+            ConflictRule::BySignature => resolved.windows(2).any(|pair| pair[0].0 != pair[1].0),
+        };
+        if distinct {
+            let policies = resolved.into_iter().map(|(_, policy)| policy.clone()).collect();
+            self.push_for(index, ResolveError::Conflict { column: None, policies }, true);
         }
     }
 
@@ -242,11 +260,7 @@ impl Findings {
         context: Context<'_>,
         conflict: ConflictRule,
     ) {
-        let is_contested = |names: &[&str]| {
-            let enforced = |effective: &&EffectivePolicy| effective.policy.enforce;
-            names.iter().flat_map(|name| masks_of(policies, name)).filter(enforced).nth(1).is_some()
-        };
-        let mut contested = columns.fields().filter(|(_, names)| is_contested(names)).peekable();
+        let mut contested = columns.all.iter().filter(|column| column.contested).peekable();
         if contested.peek().is_none() {
             return;
         }
@@ -254,20 +268,12 @@ impl Findings {
             Ok(masks) => masks,
             Err(error) => return self.push_for(index, error, true),
         };
-        for (field, names) in contested {
+        for MaskedColumn { field, names, .. } in contested {
             let lists: Vec<_> = names.iter().map(|name| masks.of(name)).collect();
-            if let Err(error) = resolve_field(field, None, &lists, conflict) {
+            if let Err(error) = check_agreement(*field, &lists, conflict) {
                 self.push_for(index, error, true);
             }
         }
-    }
-}
-
-impl MaskedColumns<'_> {
-    /// Every field with the names that masks can reach it by.
-    fn fields(&self) -> impl Iterator<Item = (Field<'_>, Vec<&str>)> {
-        let current = self.current.fields().map(|field| (field, vec![field.name]));
-        current.chain(self.past.iter().map(|past| (past.latest, past.names.iter().copied().collect())))
     }
 }
 
@@ -282,6 +288,29 @@ fn masks_of<'a>(policies: &'a EffectivePolicies, column: &str) -> &'a [Effective
 /// Binds what does not depend on the subject.
 fn binder<'a>(expression: &'a Expression, schema: &'a Schema) -> Binder<'a> {
     Binder { source: expression.source(), context: Context { subject: "", memberships: None }, schema }
+}
+
+/// The different actions of each mask, with the place of the first of its kind.
+fn actions_by_policy<'a>(
+    policies: &'a EffectivePolicies,
+    schema: &Schema,
+) -> BTreeMap<&'a Arc<str>, Vec<(Action, Span)>> {
+    let mut by_policy = BTreeMap::new();
+    for EffectivePolicy { policy, .. } in policies.all().filter(|effective| is_mask(effective)) {
+        let Ok(expression) = &policy.expression else { continue };
+        by_policy.entry(&policy.name).or_insert_with(|| {
+            let mut actions: Vec<(Action, Span)> = Vec::new();
+            for call in action_calls(expression.rule()) {
+                // An action that there is not was found when the rule was bound.
+                let Ok(action) = binder(expression, schema).action(call) else { continue };
+                if actions.iter().all(|(known, _)| *known != action) {
+                    actions.push((action, call.span));
+                }
+            }
+            actions
+        });
+    }
+    by_policy
 }
 
 fn action_calls(rule: &Rule) -> impl Iterator<Item = &ActionCall> {

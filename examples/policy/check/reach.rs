@@ -78,7 +78,8 @@ impl<'a> Reach<'a> {
         if !missed.is_empty() {
             // The names of all tables are not kept, so they are read once more.
             for entry in walk(folder)? {
-                let Entry::Table { ident, .. } = entry? else { continue };
+                // What cannot be read was reported the first time.
+                let Ok(Entry::Table { ident, .. }) = entry else { continue };
                 for ((assignment, _), candidate) in missed.iter().zip(&mut candidates) {
                     if candidate.is_none() {
                         *candidate = meant(&assignment.object, &ident);

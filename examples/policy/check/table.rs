@@ -7,7 +7,7 @@ use iceberg_read_restrictions::{
     policy::{Assignment, EffectivePolicies, EffectivePolicy, TableIdent},
     resolve::{DiagnoseRequest, Diagnosis, ResolveError, Resolver},
     restriction::Action,
-    table::{Field, LoadResult, Schema},
+    table::{LoadResult, Schema},
 };
 
 use super::{
@@ -90,14 +90,17 @@ fn unnoticed_columns<'a>(
     named: impl Iterator<Item = &'a Assignment>,
     report: &mut Report<'_, '_>,
 ) -> Result<(), Failure> {
-    let Ok(older) = table.older_schemas() else { return Ok(()) };
+    let exists = |schema: &Schema, column: &str| schema.fields_by_name(column).next().is_some();
     for assignment in named {
         let Some(column) = &assignment.object.column else { continue };
-        let exists = |schema: &Schema| schema.fields_by_name(column).next().is_some();
+        if exists(table.schema(), column) {
+            continue;
+        }
         let masks = policies.columns.get(&**column).into_iter().flatten();
         let mut selections = masks.flat_map(|effective| &effective.selections);
         let is_error = selections.any(|selection| selection.from.column.is_some());
-        if is_error || exists(table.schema()) || older.iter().any(exists) {
+        let older = table.older_schemas().unwrap_or_default();
+        if is_error || older.iter().any(|schema| exists(schema, column)) {
             continue;
         }
         let hint = did_you_mean(column, table.schema().fields().map(|field| field.name));
@@ -194,25 +197,34 @@ fn information(
             report.push(finding.column(&found.column).at(&found.error))?;
         }
     }
+    // Most columns have the masks that they inherit.
+    let inherited = shows_four(&policies.column_masks);
     for field in schema.fields() {
-        let masks = policies.columns.get(field.name).unwrap_or(&policies.column_masks);
-        for effective in masks {
-            if let Some(error) = shows_four(effective, field) {
-                let finding = Finding::information(error.message()).policy(&effective.policy.name);
-                report.push(finding.table(ident).column(field.name).at(&error))?;
+        let own = policies.columns.get(field.name).map(|masks| shows_four(masks));
+        for (policy, action, error) in own.as_ref().unwrap_or(&inherited) {
+            if action.check(field).is_ok() {
+                let finding = Finding::information(error.message()).policy(policy).table(ident);
+                report.push(finding.column(field.name).at(error))?;
             }
         }
     }
     Ok(())
 }
 
-/// A branch of a mask that leaves short values as they are.
-fn shows_four(effective: &EffectivePolicy, field: Field<'_>) -> Option<ExpressionError> {
-    let expression = effective.policy.expression.as_ref().ok()?;
-    actions(expression.rule()).into_iter().find_map(|call| {
-        let action: Action = call.name.parse().ok()?;
-        let shows = matches!(action, Action::ShowFirst4 | Action::ShowLast4) && action.check(field).is_ok();
-        let message = format!("{action} leaves values of four characters or fewer in clear");
-        shows.then(|| ExpressionError::new(expression.source().clone(), call.span, message))
-    })
+/// The masks with a branch that leaves short values as they are.
+fn shows_four(masks: &[EffectivePolicy]) -> Vec<(&str, Action, ExpressionError)> {
+    let mut found = Vec::new();
+    for EffectivePolicy { policy, .. } in masks {
+        let Ok(expression) = &policy.expression else { continue };
+        let shows = actions(expression.rule()).into_iter().find_map(|call| {
+            let action: Action = call.name.parse().ok()?;
+            matches!(action, Action::ShowFirst4 | Action::ShowLast4).then_some((action, call.span))
+        });
+        if let Some((action, span)) = shows {
+            let message = format!("{action} leaves values of four characters or fewer in clear");
+            let error = ExpressionError::new(expression.source().clone(), span, message);
+            found.push((&*policy.name, action, error));
+        }
+    }
+    found
 }
