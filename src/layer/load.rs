@@ -1,5 +1,7 @@
 //! loadTable, in the order of events of the HTTP contract; and what becomes of a load result, whoever asked for it.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::Body;
@@ -31,23 +33,34 @@ impl<I: Inner> Exchange<I> {
         let carried = if_none_match.carried();
         let response = match carried.if_none_match() {
             None => self.call(request).await?,
-            Some(tags) => {
-                let (mut head, body) = request.into_parts();
-                let in_full = without_body(&head);
-                head.headers.insert(header::IF_NONE_MATCH, tags);
-                let response = self.call(Request::from_parts(head, body)).await?;
-                if response.status() != StatusCode::NOT_MODIFIED {
-                    response
-                } else if let Some(reply) =
-                    self.revalidate(&if_none_match, &carried, response.headers()).await?
-                {
-                    return Ok(reply);
-                } else {
-                    self.call(in_full).await?
-                }
-            }
+            Some(tags) => match self.load_if_modified(request, tags, &carried, &if_none_match).await? {
+                ControlFlow::Break(not_modified) => return Ok(not_modified),
+                ControlFlow::Continue(response) => response,
+            },
         };
         self.answer(response, &if_none_match).await
+    }
+
+    /// Asks the inner service for the table unless it has one of the tags that ours carried. What is left is an
+    /// answer to a load in full, unless nothing changed at all.
+    async fn load_if_modified(
+        &mut self,
+        request: Request<RequestBody<I::RequestBody>>,
+        tags: HeaderValue,
+        carried: &CarriedTags,
+        if_none_match: &IfNoneMatch,
+    ) -> Outcomes<I, ControlFlow<Reply<I>, Response<I::ResponseBody>>> {
+        let (mut head, body) = request.into_parts();
+        let in_full = without_body(&head);
+        head.headers.insert(header::IF_NONE_MATCH, tags);
+        let response = self.call(Request::from_parts(head, body)).await?;
+        if response.status() != StatusCode::NOT_MODIFIED {
+            return Ok(ControlFlow::Continue(response));
+        }
+        match self.revalidate(if_none_match, carried, response.headers()).await? {
+            Some(not_modified) => Ok(ControlFlow::Break(not_modified)),
+            None => Ok(ControlFlow::Continue(self.call(in_full).await?)),
+        }
     }
 
     /// What becomes of the inner service's answer to a request for a load result.

@@ -1,5 +1,5 @@
 use std::{
-    mem,
+    fmt, mem,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -61,14 +61,15 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let mut request = request.map(RequestBody::untouched);
-        let task = Task::of(&self.shared, &request);
-        if let Task::Pass = task {
-            return ResponseFuture::pass_through(self.inner.call(request));
-        }
+        let task = match Way::of(&self.shared, &request) {
+            Way::Through => return ResponseFuture::pass_through(self.inner.call(request)),
+            Way::ThroughAsItIs => {
+                headers::remove_method_overrides(request.headers_mut());
+                return ResponseFuture::pass_through(self.inner.call(request));
+            }
+            Way::ByUs(task) => task,
+        };
         headers::remove_method_overrides(request.headers_mut());
-        if let Task::PassBelowNamespaces = task {
-            return ResponseFuture::pass_through(self.inner.call(request));
-        }
         // The service that was driven to readiness is the one that is called.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
@@ -77,16 +78,28 @@ where
     }
 }
 
+impl<S: fmt::Debug> fmt::Debug for ReadRestrictions<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadRestrictions").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+/// Which way a request goes.
+enum Way {
+    /// None of ours.
+    Through,
+    /// None of ours either, but it may not pretend to be of another method.
+    ThroughAsItIs,
+    /// There is something to do about it.
+    ByUs(Task),
+}
+
 /// What is to be done about a request.
 enum Task {
-    /// None of ours.
-    Pass,
-    /// None of ours either, but it may not pretend to be of another method.
-    PassBelowNamespaces,
-    /// Nobody recognised it: its answer is looked at.
-    Watch,
     /// An operation on a table.
     Govern(Target),
+    /// Nobody recognised it: its answer is looked at.
+    Watch,
     Refuse(Refusal),
 }
 
@@ -102,29 +115,29 @@ struct Target {
     name: String,
 }
 
-impl Task {
+impl Way {
     fn of<B>(shared: &Shared, request: &Request<B>) -> Self {
+        let refuse = |code, reason| Self::ByUs(Task::Refuse(Refusal::new(code, reason)));
         match Route::of(request.method(), request.uri().path()) {
-            Route::Elsewhere => Self::Pass,
-            Route::Passing { lead } if shared.catalog.admits(Some(lead)) => Self::PassBelowNamespaces,
-            Route::Unrecognized { lead } if shared.catalog.admits(lead) => Self::Watch,
+            Route::Elsewhere => Self::Through,
+            Route::Passing { lead } if shared.catalog.admits(Some(lead)) => Self::ThroughAsItIs,
+            Route::Unrecognized { lead } if shared.catalog.admits(lead) => Self::ByUs(Task::Watch),
             Route::Passing { .. } | Route::Unrecognized { .. } => {
-                Self::Refuse(Refusal::new(RefusalCode::UnknownCatalog, "the prefix is not a known one"))
+                refuse(RefusalCode::UnknownCatalog, "the prefix is not a known one")
             }
-            Route::Operation(operation)
-                if operation.kind == OperationKind::CommitTransaction
-                    && shared.restricted_commits == RestrictedCommits::Allow =>
+            Route::Operation(Operation { kind: OperationKind::CommitTransaction, .. })
+                if shared.restricted_commits == RestrictedCommits::Allow =>
             {
-                Self::PassBelowNamespaces
+                Self::ThroughAsItIs
             }
             Route::Operation(operation) => match Target::of(shared, operation) {
-                Some(target) => Self::Govern(target),
-                None => Self::Refuse(Refusal::new(RefusalCode::AmbiguousPath, "a name cannot be read")),
+                Some(target) => Self::ByUs(Task::Govern(target)),
+                None => refuse(RefusalCode::AmbiguousPath, "a name can be read in several ways, or in none"),
             },
-            Route::Ambiguous => Self::Refuse(Refusal::new(
+            Route::Ambiguous => refuse(
                 RefusalCode::AmbiguousPath,
-                "another router could find an operation in this path",
-            )),
+                "the path is not the exact spelling of an operation that some router would find in it",
+            ),
         }
     }
 }
@@ -157,21 +170,18 @@ async fn run<I: Inner>(
     request: Request<RequestBody<I::RequestBody>>,
 ) -> Result<Reply<I>, I::Error> {
     let request_id = RequestId::of(request.headers());
-    let refuse = |refusal: Refusal| {
-        tracing::debug!(code = refusal.code.as_str(), reason = &*refusal.detail, "refused");
-        Ok(shared.refuse(&refusal, request_id.as_ref()).map(ResponseBody::whole))
-    };
     let outcome = match task {
         Task::Govern(target) => catch_panic(govern(shared.clone(), inner, target, request)).await,
-        Task::Refuse(refusal) => return refuse(refusal),
-        Task::Pass | Task::PassBelowNamespaces | Task::Watch => {
-            unrecognized::watch(inner, request, shared.max_body_bytes).await
-        }
+        Task::Watch => unrecognized::watch(inner, request, shared.max_body_bytes).await,
+        Task::Refuse(refusal) => Err(refusal.into()),
     };
     match outcome {
         Ok(reply) => Ok(reply),
         Err(Stop::Inner(error)) => Err(error),
-        Err(Stop::Refused(refusal)) => refuse(refusal),
+        Err(Stop::Refused(refusal)) => {
+            tracing::debug!(code = refusal.code.as_str(), reason = &*refusal.detail, "refused");
+            Ok(shared.refuse(&refusal, request_id.as_ref()).map(ResponseBody::whole))
+        }
     }
 }
 
