@@ -184,23 +184,44 @@ fn what_cannot_be_tried_is_proved_or_may_widen() {
 
 #[test]
 fn removing_or_weakening_a_mask_widens() {
-    for (before, after, code, expected) in [
-        ("replace-with-null", "show-last-4", 1, "widens"),
-        ("mask-alphanum", "show-last-4", 1, "widens"),
-        ("show-last-4", "mask-alphanum", 0, "narrows"),
+    // The weaker one first: it shows what the stronger one hides.
+    for (weak, strong, column) in [
+        ("show-last-4", "replace-with-null", "region"),
+        ("show-last-4", "mask-alphanum", "region"),
+        ("show-first-4", "mask-alphanum", "region"),
+        ("sha-256-global", "mask-to-fixed-value", "region"),
+        ("truncate-to-month", "truncate-to-year", "day"),
+        ("truncate-to-year", "replace-with-null", "day"),
+    ] {
+        for (before, after, code, expected) in [(strong, weak, 1, "widens"), (weak, strong, 0, "narrows")] {
+            let (found_code, found, reasons) = effect(&mask(before, column), &mask(after, column));
+            assert_eq!((found_code, &*found), (code, expected), "{before} -> {after}");
+            assert!(reasons[0].ends_with(&format!("column {column}: {before} -> {after}")), "{reasons:?}");
+        }
+    }
+    for action in ["mask-alphanum", "sha-256-query-local", "mask-to-fixed-value", "replace-with-null"] {
+        let masked = mask(action, "region");
+        let none = masked.replace("enabled = true", "");
+        let (code, found, reasons) = effect(&masked, &none);
+        assert_eq!((code, &*found), (1, "widens"));
+        assert_eq!(reasons, [format!("WIDENS: column region: {action} -> in clear")]);
+        assert_eq!(effect(&none, &masked).1, "narrows");
+    }
+}
+
+#[test]
+fn masks_that_show_different_things_may_widen_and_constants_are_the_same() {
+    for (one, other, code, expected) in [
         ("show-last-4", "show-first-4", 1, "may-widen"),
-        ("sha-256-global", "mask-to-fixed-value", 0, "narrows"),
+        ("sha-256-global", "mask-alphanum", 1, "may-widen"),
+        ("sha-256-global", "sha-256-query-local", 1, "may-widen"),
         ("replace-with-null", "mask-to-fixed-value", 0, "same"),
     ] {
-        let (found_code, found, reasons) = effect(&mask(before, "region"), &mask(after, "region"));
-        assert_eq!((found_code, &*found), (code, expected), "{before} -> {after}");
-        assert!(reasons[0].ends_with(&format!("column region: {before} -> {after}")), "{reasons:?}");
+        for (before, after) in [(one, other), (other, one)] {
+            let (found_code, found, _) = effect(&mask(before, "region"), &mask(after, "region"));
+            assert_eq!((found_code, &*found), (code, expected), "{before} -> {after}");
+        }
     }
-    let none = mask("mask-alphanum", "region").replace("enabled = true", "");
-    let (code, effect_found, reasons) = effect(&mask("mask-alphanum", "region"), &none);
-    assert_eq!((code, &*effect_found), (1, "widens"));
-    assert_eq!(reasons, ["WIDENS: column region: mask-alphanum -> in clear"]);
-    assert_eq!(effect(&none, &mask("mask-alphanum", "region")).1, "narrows");
 }
 
 #[test]
