@@ -8,8 +8,10 @@ use http::Method;
 
 use super::route::{Operation, OperationKind, Shape, classify};
 
-/// Longer paths with anything doubtful in them are refused rather than read in every way.
-const LONGEST_DOUBTFUL: usize = 4096;
+/// Longer paths with anything doubtful in them are refused rather than read in every way, and so are those of more
+/// segments.
+const LONGEST_DOUBTFUL: usize = 2048;
+const MOST_DOUBTFUL_SEGMENTS: usize = 64;
 
 /// How often a lenient chain of proxies may decode one path.
 const DECODINGS: usize = 4;
@@ -34,19 +36,18 @@ const FIXED_WORDS: [&str; 17] = [
     "rename",
 ];
 
-/// Whether a path holds anything that two routers could read differently. Costs one pass and no allocation, for
-/// this is asked of every request.
+/// Whether a path holds anything that two routers could read differently. Costs one pass, and no allocation unless
+/// there are encoded letters beyond ASCII, for this is asked of every request.
 pub(super) fn is_doubtful(path: &str) -> bool {
     let bytes = path.as_bytes();
-    let mut upper_case = false;
+    let (mut upper_case, mut beyond_ascii) = (false, false);
     for (at, &byte) in bytes.iter().enumerate() {
         let doubtful = match byte {
             b';' | b'\\' => true,
             b'/' => is_empty_or_dots(&bytes[at + 1..]),
             b'%' => escape(&bytes[at..]).is_none_or(|byte| {
-                byte.is_ascii_alphanumeric()
-                    || !byte.is_ascii()
-                    || matches!(byte, b'/' | b'\\' | b'.' | b';' | b'%' | 0)
+                beyond_ascii |= !byte.is_ascii();
+                byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'\\' | b'.' | b';' | b'%' | 0)
             }),
             _ => false,
         };
@@ -55,8 +56,9 @@ pub(super) fn is_doubtful(path: &str) -> bool {
         }
         upper_case |= byte.is_ascii_uppercase();
     }
-    upper_case
-        && path.split('/').any(|segment| fixed_word(segment.as_bytes()).is_some_and(|word| word != segment))
+    let is_misspelled = |segment: &str| fixed_word(segment.as_bytes()).is_some_and(|word| word != segment);
+    upper_case && path.split('/').any(is_misspelled)
+        || beyond_ascii && percent_encoding::percent_decode_str(path).decode_utf8().is_err()
 }
 
 /// Whether the segment at the beginning of `rest` is empty, `.` or `..`.
@@ -121,7 +123,8 @@ pub(super) fn read_leniently(method: &Method, path: &str, exact: Option<Operatio
     if !mentions_operations(&decoded) {
         return Lenient::Nothing;
     }
-    if raw.len() > LONGEST_DOUBTFUL {
+    let segments = decoded.iter().filter(|byte| matches!(byte, b'/' | b'\\')).count();
+    if raw.len() > LONGEST_DOUBTFUL || segments > MOST_DOUBTFUL_SEGMENTS {
         return Lenient::AnotherOperation;
     }
     let exact = exact.map(|operation| Found {
