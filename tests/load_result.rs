@@ -479,17 +479,12 @@ mod current_schema {
 
     #[test]
     fn is_missing() {
-        refused(fixture_as_load_result(8), "`current-schema-id` names no schema", 12);
-        refused(
-            with_metadata(r#""current-schema-id":0,"schemas":[]"#),
-            "`current-schema-id` names no schema",
-            12,
-        );
-        refused(
-            with_metadata(r#""current-schema-id":-1,"schemas":[]"#),
-            "`current-schema-id` names no schema",
-            12,
-        );
+        let body = String::from_utf8(fixture_as_load_result(8)).unwrap();
+        refused(&body, "`current-schema-id` names no schema", body.find("current-schema-id").unwrap());
+        for id in [0, -1] {
+            let body = with_metadata(&format!(r#""current-schema-id":{id},"schemas":[]"#));
+            refused_at(&body, "`current-schema-id` names no schema", "current-schema-id");
+        }
         refused(with_metadata(r#""current-schema-id":0"#), "`schemas` is missing", 12);
         refused(with_metadata(&format!(r#""schemas":[{SCHEMA}]"#)), "`current-schema-id` is missing", 12);
     }
@@ -554,7 +549,7 @@ mod current_schema {
             refused(body(version), "`format-version` is not a plain integer", 30);
         }
         for version in ["0", "-1"] {
-            refused(body(version), "`format-version` is less than 1", 12);
+            refused(body(version), "`format-version` is less than 1", 14);
         }
         refused(r#"{"metadata":{}}"#, "`format-version` is missing", 12);
     }

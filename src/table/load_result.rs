@@ -34,7 +34,7 @@ pub struct LoadResult {
     body: Bytes,
     /// The first byte behind the opening brace of the body.
     inside: usize,
-    metadata_location: Option<Box<str>>,
+    metadata_location: Option<String>,
     read_restrictions: Option<(Range<usize>, Box<str>)>,
     metadata: Range<usize>,
     facts: Arc<Metadata>,
@@ -43,7 +43,7 @@ pub struct LoadResult {
 /// What there is to know of the `metadata` member. Places count from its first byte.
 #[derive(Debug)]
 struct Metadata {
-    table_uuid: Option<Box<str>>,
+    table_uuid: Option<String>,
     schema: Schema,
     /// The deprecated `schema`, when `schemas` says which one is current.
     beside: Option<SchemaHead>,
@@ -282,8 +282,9 @@ impl SchemaHead {
 #[derive(Default)]
 struct Members {
     format_version: Option<i32>,
-    table_uuid: Option<Option<Box<str>>>,
-    current_schema_id: Option<i32>,
+    table_uuid: Option<Option<String>>,
+    /// With its place.
+    current_schema_id: Option<(i32, usize)>,
     schemas: Option<Vec<SchemaHead>>,
     schema: Option<SchemaHead>,
 }
@@ -297,6 +298,9 @@ impl Metadata {
         scanner.object("metadata", |scanner, name| match name.text {
             b"format-version" => {
                 let version = scanner.integer("format-version")?;
+                if version < 1 {
+                    return Err(LoadResultError::member("format-version", "is less than 1", name.offset));
+                }
                 once(&mut members.format_version, "format-version", name, version)
             }
             b"table-uuid" => {
@@ -305,7 +309,7 @@ impl Metadata {
             }
             b"current-schema-id" => {
                 let id = scanner.integer("current-schema-id")?;
-                once(&mut members.current_schema_id, "current-schema-id", name, id)
+                once(&mut members.current_schema_id, "current-schema-id", name, (id, name.offset))
             }
             b"schemas" => once(&mut members.schemas, "schemas", name, read_schemas(scanner, start)?),
             b"schema" => {
@@ -323,9 +327,6 @@ impl Members {
     /// Settles which schema is current and reads it.
     fn settle(self, text: &[u8], start: usize) -> Result<Metadata> {
         let version = required(self.format_version, "format-version", start)?;
-        if version < 1 {
-            return Err(LoadResultError::member("format-version", "is less than 1", start));
-        }
         self.check_ids(version, start)?;
         let has_current_id = self.schemas.is_some() && self.current_schema_id.is_some();
         let (schema, current) = match has_current_id || version > 1 {
@@ -356,11 +357,11 @@ impl Members {
     /// The schema that `current-schema-id` names, and its place in the list.
     fn listed_schema(&self, text: &[u8], start: usize) -> Result<(Schema, Option<usize>)> {
         let listed = required(self.schemas.as_ref(), "schemas", start)?;
-        let id = required(self.current_schema_id, "current-schema-id", start)?;
+        let (id, offset) = required(self.current_schema_id, "current-schema-id", start)?;
         let place = listed
             .iter()
             .position(|head| head.id() == id)
-            .ok_or_else(|| LoadResultError::member("current-schema-id", "names no schema", start))?;
+            .ok_or_else(|| LoadResultError::member("current-schema-id", "names no schema", offset))?;
         Ok((listed[place].read_schema(text, start, "schemas")?, Some(place)))
     }
 
@@ -371,7 +372,7 @@ impl Members {
         let head = required(self.schema.as_ref(), "schema", start)?;
         let schema = head.read_schema(text, start, "schema")?;
         let wrong = |what| Err(LoadResultError::member("schema", what, start + head.place));
-        if self.current_schema_id.is_some_and(|id| id != head.id()) {
+        if self.current_schema_id.is_some_and(|(id, _)| id != head.id()) {
             return wrong("is not the one that `current-schema-id` names");
         }
         let listed = self.schemas.as_deref().unwrap_or_default();
@@ -397,7 +398,7 @@ fn read_schemas(scanner: &mut Scanner<'_>, start: usize) -> Result<Vec<SchemaHea
     Ok(heads)
 }
 
-fn read_optional_string(scanner: &mut Scanner<'_>, member: &'static str) -> Result<Option<Box<str>>> {
+fn read_optional_string(scanner: &mut Scanner<'_>, member: &'static str) -> Result<Option<String>> {
     match scanner.peek()? {
         b'n' => scanner.skip().map(|_| None),
         _ => scanner.string_value(member)?.decode(member).map(Some),

@@ -30,8 +30,9 @@ impl<'a> Scanner<'a> {
 
     /// The next byte that is not white space; the scanner then stands on it.
     pub fn peek(&mut self) -> Result<u8> {
-        self.at = skip_whitespace(self.text, self.at);
-        byte(self.text, self.at)
+        let (at, byte) = token(self.text, self.at)?;
+        self.at = at;
+        Ok(byte)
     }
 
     /// The byte the scanner stands on.
@@ -41,7 +42,7 @@ impl<'a> Scanner<'a> {
 
     /// Makes sure that nothing but white space is left.
     pub fn end(&mut self) -> Result<()> {
-        self.at = skip_whitespace(self.text, self.at);
+        self.at = whitespace_end(self.text, self.at);
         if self.at < self.text.len() {
             return Err(LoadResultError::json("bytes after the end of the document", self.at));
         }
@@ -59,7 +60,6 @@ impl<'a> Scanner<'a> {
             return self.close();
         }
         loop {
-            self.peek()?;
             let name = self.string()?;
             self.at = pass_colon(self.text, self.at)?;
             each(self, Name { text: name.decode_short(&mut [0; LONGEST_NAME]), offset: name.offset })?;
@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
     pub fn skip(&mut self) -> Result<Range<usize>> {
         self.peek()?;
         let start = self.at;
-        self.at = skip_value(self.text, start, MAX_DEPTH - self.depth)?;
+        self.at = value_end(self.text, start, MAX_DEPTH - self.depth)?;
         Ok(start..self.at)
     }
 
@@ -136,10 +136,18 @@ impl<'a> Scanner<'a> {
     }
 
     fn string(&mut self) -> Result<RawString<'a>> {
-        let start = pass_quote(self.text, self.at)?;
-        let (end, escaped) = string_end(self.text, start)?;
+        if self.peek()? != b'"' {
+            return Err(LoadResultError::json("expected `\"`", self.at));
+        }
+        let start = self.at + 1;
+        let plain = first_marked(self.text, start, other_than_plain);
+        let end = match self.text.get(plain) {
+            Some(b'"') => plain,
+            _ => difficult_string_end(self.text, start, plain)?,
+        };
         self.at = end + 1;
-        Ok(RawString { raw: &self.text[start..end], offset: start, escaped })
+        let raw = &self.text[start..end];
+        Ok(RawString { raw, offset: start, escaped: end != plain && raw.contains(&b'\\') })
     }
 
     fn open(&mut self, bracket: u8, member: &'static str, otherwise: &'static str) -> Result<()> {
@@ -208,10 +216,10 @@ impl<'a> RawString<'a> {
     }
 
     /// What it says, in a string of its own.
-    pub fn decode(&self, member: &'static str) -> Result<Box<str>> {
+    pub fn decode(&self, member: &'static str) -> Result<String> {
         let mut text = String::with_capacity(self.raw.len());
         self.decode_into(&mut text, member)?;
-        Ok(text.into_boxed_str())
+        Ok(text)
     }
 
     /// What it says, if that is ASCII and fits the buffer; else the text as it stands, which then holds a
@@ -285,28 +293,41 @@ fn byte(text: &[u8], at: usize) -> Result<u8> {
     }
 }
 
+/// The first byte from `at` on that is not white space, and where it stands.
 #[inline(always)]
-fn skip_whitespace(text: &[u8], mut at: usize) -> usize {
-    while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-        at += 1;
+fn token(text: &[u8], at: usize) -> Result<(usize, u8)> {
+    match text.get(at) {
+        Some(&byte) if byte > b' ' => Ok((at, byte)),
+        _ => {
+            let at = whitespace_end(text, at);
+            Ok((at, byte(text, at)?))
+        }
+    }
+}
+
+#[inline(never)]
+fn whitespace_end(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at = first_marked(text, at + 1, other_than_blank);
     }
     at
 }
 
+/// Passes the colon behind a member's name.
 #[inline(always)]
-fn pass_quote(text: &[u8], at: usize) -> Result<usize> {
-    match byte(text, at)? {
-        b'"' => Ok(at + 1),
-        _ => Err(LoadResultError::json("expected `\"`", at)),
+fn pass_colon(text: &[u8], at: usize) -> Result<usize> {
+    match token(text, at)? {
+        (at, b':') => Ok(at + 1),
+        (at, _) => Err(LoadResultError::json("expected `:`", at)),
     }
 }
 
+/// Passes a member's name and the colon behind it.
 #[inline(always)]
-fn pass_colon(text: &[u8], at: usize) -> Result<usize> {
-    let at = skip_whitespace(text, at);
-    match byte(text, at)? {
-        b':' => Ok(at + 1),
-        _ => Err(LoadResultError::json("expected `:`", at)),
+fn pass_name(text: &[u8], at: usize) -> Result<usize> {
+    match token(text, at)? {
+        (at, b'"') => pass_colon(text, string_end(text, at + 1)? + 1),
+        (at, _) => Err(LoadResultError::json("expected `\"`", at)),
     }
 }
 
@@ -328,10 +349,12 @@ impl Nesting {
         Ok(())
     }
 
+    /// Closes the innermost, and says whether that was the last.
     #[inline(always)]
-    fn close(&mut self) {
+    fn close(&mut self) -> bool {
         self.depth -= 1;
         self.objects >>= 1;
+        self.depth == 0
     }
 
     #[inline(always)]
@@ -341,87 +364,97 @@ impl Nesting {
 }
 
 /// The end of the value that begins at `at`, with no more than `bound` levels in it.
-fn skip_value(text: &[u8], mut at: usize, bound: u32) -> Result<usize> {
+fn value_end(text: &[u8], at: usize, bound: u32) -> Result<usize> {
+    match token(text, at)? {
+        (at, b'{' | b'[') => container_end(text, at, bound),
+        (at, first) => scalar_end(text, at, first),
+    }
+}
+
+/// The end of the array or object that begins at `at`.
+fn container_end(text: &[u8], mut at: usize, bound: u32) -> Result<usize> {
     let mut nesting = Nesting { objects: 0, depth: 0, bound };
     loop {
-        at = skip_whitespace(text, at);
-        match byte(text, at)? {
-            b'"' => at = string_end(text, at + 1)?.0 + 1,
+        let (start, first) = token(text, at)?;
+        match first {
+            b'"' => at = string_end(text, start + 1)? + 1,
             b'{' => {
-                nesting.open(true, at)?;
-                at = skip_whitespace(text, at + 1);
-                if byte(text, at)? != b'}' {
-                    at = skip_name(text, at)?;
+                nesting.open(true, start)?;
+                let (next, byte) = token(text, start + 1)?;
+                at = next;
+                if byte != b'}' {
+                    at = pass_name(text, at)?;
                     continue;
                 }
-                nesting.close();
-                at += 1;
             }
             b'[' => {
-                nesting.open(false, at)?;
-                at = skip_whitespace(text, at + 1);
-                if byte(text, at)? != b']' {
+                nesting.open(false, start)?;
+                let (next, byte) = token(text, start + 1)?;
+                at = next;
+                if byte != b']' {
                     continue;
                 }
-                nesting.close();
-                at += 1;
             }
-            b'-' | b'0'..=b'9' => at = number_end(text, at)?,
-            b't' => at = skip_word(text, at, b"true")?,
-            b'f' => at = skip_word(text, at, b"false")?,
-            b'n' => at = skip_word(text, at, b"null")?,
-            _ => return Err(LoadResultError::json("expected a value", at)),
+            _ => at = scalar_end(text, start, first)?,
         }
         loop {
-            if nesting.depth == 0 {
-                return Ok(at);
-            }
-            at = skip_whitespace(text, at);
-            match (byte(text, at)?, nesting.in_object()) {
+            let (next, byte) = token(text, at)?;
+            at = next + 1;
+            match (byte, nesting.in_object()) {
                 (b',', true) => {
-                    at = skip_name(text, skip_whitespace(text, at + 1))?;
+                    at = pass_name(text, at)?;
                     break;
                 }
-                (b',', false) => {
-                    at += 1;
-                    break;
-                }
+                (b',', false) => break,
                 (b'}', true) | (b']', false) => {
-                    nesting.close();
-                    at += 1;
+                    if nesting.close() {
+                        return Ok(at);
+                    }
                 }
-                (_, true) => return Err(LoadResultError::json("expected `,` or `}`", at)),
-                (_, false) => return Err(LoadResultError::json("expected `,` or `]`", at)),
+                (_, true) => return Err(LoadResultError::json("expected `,` or `}`", next)),
+                (_, false) => return Err(LoadResultError::json("expected `,` or `]`", next)),
             }
         }
     }
 }
 
-/// Passes a member's name and the colon behind it.
+/// The end of the string, number or word that begins at `at` with the byte `first`.
 #[inline(always)]
-fn skip_name(text: &[u8], at: usize) -> Result<usize> {
-    let start = pass_quote(text, at)?;
-    let (end, _) = string_end(text, start)?;
-    pass_colon(text, end + 1)
+fn scalar_end(text: &[u8], at: usize, first: u8) -> Result<usize> {
+    match first {
+        b'"' => Ok(string_end(text, at + 1)? + 1),
+        b'-' => number_end(text, at + 1),
+        b'0'..=b'9' => number_end(text, at),
+        b't' => word_end(text, at, b"true"),
+        b'f' => word_end(text, at, b"false"),
+        b'n' => word_end(text, at, b"null"),
+        _ => Err(LoadResultError::json("expected a value", at)),
+    }
 }
 
-fn skip_word(text: &[u8], at: usize, word: &'static [u8]) -> Result<usize> {
+fn word_end(text: &[u8], at: usize, word: &'static [u8]) -> Result<usize> {
     match text[at..].starts_with(word) {
         true => Ok(at + word.len()),
         false => Err(LoadResultError::json("expected a value", at)),
     }
 }
 
-/// The end of the number that begins at `at`.
-#[inline]
-fn number_end(text: &[u8], mut at: usize) -> Result<usize> {
-    if text[at] == b'-' {
-        at += 1;
-    }
-    at = match text.get(at) {
+/// The end of the number that begins at `at`, behind its sign.
+#[inline(always)]
+fn number_end(text: &[u8], at: usize) -> Result<usize> {
+    let end = match text.get(at) {
         Some(b'0') => at + 1,
         _ => digits_end(text, at)?,
     };
+    match text.get(end) {
+        Some(b'.' | b'e' | b'E') => fraction_end(text, end),
+        _ => Ok(end),
+    }
+}
+
+/// The end of the fraction and the exponent that begin at `at`.
+#[cold]
+fn fraction_end(text: &[u8], mut at: usize) -> Result<usize> {
     if text.get(at) == Some(&b'.') {
         at = digits_end(text, at + 1)?;
     }
@@ -435,74 +468,46 @@ fn number_end(text: &[u8], mut at: usize) -> Result<usize> {
 /// The end of the digits at `at`, of which there must be one.
 #[inline(always)]
 fn digits_end(text: &[u8], start: usize) -> Result<usize> {
-    let mut at = start;
-    while text.get(at).is_some_and(u8::is_ascii_digit) {
-        at += 1;
-    }
+    let at = first_marked(text, start, other_than_digit);
     match at > start {
         true => Ok(at),
         false => Err(LoadResultError::json("expected a digit", at)),
     }
 }
 
-const HIGH_BITS: u64 = eight(0x80);
-
-/// A word of eight times this byte.
-const fn eight(byte: u8) -> u64 {
-    u64::from_ne_bytes([byte; 8])
+/// The closing quote of the string whose first byte is at `start`.
+#[inline(always)]
+fn string_end(text: &[u8], start: usize) -> Result<usize> {
+    let at = first_marked(text, start, other_than_plain);
+    match text.get(at) {
+        Some(b'"') => Ok(at),
+        _ => difficult_string_end(text, start, at),
+    }
 }
 
-/// The closing quote of the string whose first byte is at `start`, and whether there are escapes in it.
-#[inline]
-fn string_end(text: &[u8], start: usize) -> Result<(usize, bool)> {
-    let mut at = start;
-    let mut escaped = false;
-    let mut seen = 0;
+/// The closing quote of the string whose first byte is at `start`, and which is plain up to `at`.
+#[inline(never)]
+fn difficult_string_end(text: &[u8], start: usize, mut at: usize) -> Result<usize> {
+    let mut ascii = true;
     loop {
-        while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk()) {
-            let word = u64::from_le_bytes(*chunk);
-            seen |= word;
-            let special = special_bytes(word);
-            if special != 0 {
-                at += special.trailing_zeros() as usize / 8;
-                break;
-            }
-            at += 8;
-        }
-        let next = byte(text, at)?;
-        match next {
+        match byte(text, at)? {
             b'"' => break,
-            b'\\' => {
-                escaped = true;
-                at = escape_end(text, at)?;
-            }
+            b'\\' => at = escape_end(text, at)?,
             0..0x20 => return Err(LoadResultError::json("a control character in a string", at)),
-            _ => {
-                seen |= u64::from(next);
+            byte => {
+                ascii &= byte.is_ascii();
                 at += 1;
             }
         }
+        at = first_marked(text, at, other_than_plain);
     }
-    if seen & HIGH_BITS != 0
-        && let Err(error) = str::from_utf8(&text[start..at])
-    {
+    if !ascii && let Err(error) = str::from_utf8(&text[start..at]) {
         return Err(LoadResultError::json("is not UTF-8", start + error.valid_up_to()));
     }
-    Ok((at, escaped))
-}
-
-/// The high bit of each byte that a string cannot hold as it is: quote, backslash, control characters. Bits
-/// above the lowest one may be wrong.
-#[inline(always)]
-fn special_bytes(word: u64) -> u64 {
-    let quote = (word ^ eight(b'"')).wrapping_sub(eight(1));
-    let backslash = (word ^ eight(b'\\')).wrapping_sub(eight(1));
-    let control = word.wrapping_sub(eight(0x20));
-    (quote | backslash | control) & !word & HIGH_BITS
+    Ok(at)
 }
 
 /// The end of the escape that begins at `at`.
-#[cold]
 fn escape_end(text: &[u8], at: usize) -> Result<usize> {
     match byte(text, at + 1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(at + 2),
@@ -510,5 +515,130 @@ fn escape_end(text: &[u8], at: usize) -> Result<usize> {
             Ok(at + 6)
         }
         _ => Err(LoadResultError::json("an unknown escape", at)),
+    }
+}
+
+/// The first byte from `at` on that `mark` marks, or else the end of the text. `mark` is given eight bytes at
+/// a time, the first one lowest, and sets the high bit of those it means; from the first of them on it may
+/// err. It has to mean zero.
+#[inline(always)]
+fn first_marked(text: &[u8], at: usize, mark: impl Fn(u64) -> u64) -> usize {
+    let mut rest = text.get(at..).unwrap_or_default();
+    loop {
+        let (word, next) = match rest.split_first_chunk() {
+            Some((word, next)) => (u64::from_le_bytes(*word), next),
+            None => (last_word(rest), rest),
+        };
+        let marked = mark(word);
+        if marked != 0 {
+            return text.len() - rest.len() + marked.trailing_zeros() as usize / 8;
+        }
+        rest = next;
+    }
+}
+
+/// Fewer than eight bytes, and zeros behind them.
+#[cold]
+fn last_word(rest: &[u8]) -> u64 {
+    rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
+/// A word of eight times this byte.
+const fn eight(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// Marks what is not plain text in a string: quotes, backslashes, control characters and all beyond ASCII.
+#[inline(always)]
+fn other_than_plain(word: u64) -> u64 {
+    // The first exchange puts the quote where the blank is and leaves control characters below, so that
+    // one subtraction borrows for all of them.
+    let quote_or_control = (word ^ eight(b'"' ^ b' ')).wrapping_sub(eight(b' ' + 1));
+    let backslash = (word ^ eight(b'\\')).wrapping_sub(eight(1));
+    (quote_or_control | backslash | word) & eight(0x80)
+}
+
+/// Marks what is no decimal digit.
+#[inline(always)]
+fn other_than_digit(word: u64) -> u64 {
+    let value = word ^ eight(b'0');
+    (value.wrapping_add(eight(0x80 - 10)) | value) & eight(0x80)
+}
+
+/// Marks what is no blank.
+#[inline(always)]
+fn other_than_blank(word: u64) -> u64 {
+    let value = word ^ eight(b' ');
+    (value.wrapping_add(eight(0x80 - 1)) | value) & eight(0x80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte at every place of texts up to three words long, against a look at each byte.
+    fn check_mark(filler: u8, mark: impl Fn(u64) -> u64 + Copy, means: impl Fn(u8) -> bool) {
+        for length in 0..=24 {
+            for place in 0..length {
+                for byte in 0..=u8::MAX {
+                    for behind in [filler, b'"', 0xFF] {
+                        let mut text = vec![filler; place];
+                        text.push(byte);
+                        text.resize(length, behind);
+                        let expected = text.iter().position(|&byte| means(byte)).unwrap_or(length);
+                        assert_eq!(first_marked(&text, 0, mark), expected, "{text:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(first_marked(b"12345678", 9, mark), 8);
+    }
+
+    #[test]
+    fn other_than_plain_text() {
+        let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..);
+        check_mark(b'x', other_than_plain, special);
+        check_mark(b' ', other_than_plain, special);
+        check_mark(0x7F, other_than_plain, special);
+    }
+
+    #[test]
+    fn other_than_digits() {
+        check_mark(b'0', other_than_digit, |byte| !byte.is_ascii_digit());
+        check_mark(b'9', other_than_digit, |byte| !byte.is_ascii_digit());
+    }
+
+    #[test]
+    fn other_than_blanks() {
+        check_mark(b' ', other_than_blank, |byte| byte != b' ');
+    }
+
+    #[test]
+    fn a_value_ends_where_its_last_byte_is() {
+        for (text, end) in [
+            ("1", 1),
+            ("-0.5e+10 ", 8),
+            ("12345678", 8),
+            ("123456789,", 9),
+            ("\"\"x", 2),
+            ("\"1234567\"x", 9),
+            ("\"12345678\"", 10),
+            (r#""a\"b\\"]"#, 8),
+            ("true]", 4),
+            ("{}}", 2),
+            ("[]]", 2),
+            (r#" [ { "a" : [ 1 , { } ] , "b" : null } ] x"#, 39),
+        ] {
+            assert_eq!(value_end(text.as_bytes(), 0, MAX_DEPTH), Ok(end), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_bound_counts_what_is_open_at_once() {
+        let bound = |text: &str, bound| value_end(text.as_bytes(), 0, bound);
+        assert!(bound("1", 0).is_ok());
+        assert!(bound("[]", 0).is_err());
+        assert!(bound("[[],[],{}]", 2).is_ok());
+        assert_eq!(bound("[[],[{}]]", 2), Err(too_deep(5)));
     }
 }

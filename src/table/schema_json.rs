@@ -16,10 +16,13 @@ type Result<T> = std::result::Result<T, LoadResultError>;
 /// Average length of a column's name; longer names cost a second allocation.
 const NAME_LENGTH: usize = 24;
 
+/// No primitive type but `geography` needs more.
+const SPELLING_LENGTH: usize = 32;
+
 /// Reads the schema that `scanner` stands on, a value of `member` with about so many columns.
 pub(super) fn read_schema(scanner: &mut Scanner<'_>, member: &'static str, columns: usize) -> Result<Schema> {
-    let mut types = TypeReader::default();
-    types.ids.reserve(columns);
+    let mut types =
+        TypeReader { ids: Vec::with_capacity(columns), spelling: String::with_capacity(SPELLING_LENGTH) };
     let mut schema = Schema::builder(None);
     schema.reserve(columns, columns.saturating_mul(NAME_LENGTH));
     let (mut id, mut kind, mut fields) = (None, None, None);
@@ -80,7 +83,6 @@ struct FieldMembers<'a> {
 }
 
 /// Reads fields and their types, and remembers every field id it meets.
-#[derive(Default)]
 struct TypeReader {
     ids: Vec<(i32, usize)>,
     /// Where spellings of types are decoded, over and over.

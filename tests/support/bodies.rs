@@ -21,11 +21,11 @@ pub enum Order {
 
 /// About 4 KB.
 pub const SMALL: Shape = Shape { columns: 10, schemas: 1, snapshots: 4, order: Order::IdFirst };
-/// About 290 KB.
+/// About 310 KB.
 pub const MEDIUM: Shape = Shape { columns: 100, schemas: 5, snapshots: 500, order: Order::IdFirst };
-/// About 6 MB.
+/// About 6.5 MB.
 pub const LARGE: Shape = Shape { columns: 300, schemas: 50, snapshots: 10_000, order: Order::IdFirst };
-/// About 47 MB.
+/// About 60 MB.
 pub const HUGE: Shape = Shape { columns: 300, schemas: 50, snapshots: 95_000, order: Order::IdFirst };
 
 impl Shape {
