@@ -1106,6 +1106,9 @@ mod recognition {
             format!("{{\"x\":'\"',\"metadata\":{METADATA}}}"),
             format!("/* \" */{{ // '\n# \"\n\"metadata\":/**/{METADATA}}}"),
             format!("{{\"x\":{}{},\"metadata\":{METADATA}}}", "[".repeat(100_000), "]".repeat(100_000)),
+            format!("{{\0\"metadata\":{METADATA}}}"),
+            format!("{{x:/a/b,//\r\"metadata\":{METADATA}}}"),
+            format!("callback({{\"metadata\":{METADATA}}});"),
             r#"{"metadata":{"format-version":2},"metadata":{"schemas":[]}}"#.to_owned(),
             r#"{"metadata":{"format-version":2,"schema":{"#.to_owned(),
             r#"{"Metadata":{"FORMAT-version":2,"ſchemas":[]}}"#.to_owned(),
@@ -1118,6 +1121,19 @@ mod recognition {
             assert!(is(&body), "{}", &body[..body.len().min(200)]);
         }
         assert!(is(b"{\"x\":\"\xff\",\"meta\xffdata\":{\"format-version\":2,\"\xe2\x82schemas\":[]}}"));
+    }
+
+    #[test]
+    fn any_bytes_come_to_an_end() {
+        for first in 0..=u8::MAX {
+            for second in 0..=u8::MAX {
+                assert!(!is([first, second, b'x', first]));
+            }
+            let body = [&[first, b' '], &br#"{"metadata":{"format-version":2,"schemas":[]}}"#[..]].concat();
+            // These open something that the rest is then a part of.
+            let hides = [b'[', b'{', b'"', b'\'', b'#'].contains(&first);
+            assert_eq!(is(body), !hides, "{first:#x}");
+        }
     }
 
     #[test]

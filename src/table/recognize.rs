@@ -1,7 +1,5 @@
 //! Whether bytes are a load result to anybody, for answers to requests that nobody recognised.
 
-use std::borrow::Cow;
-
 /// Whether some reader, strict or lenient, would find a load result in this body: a JSON object whose
 /// `metadata` is an object with `format-version` and `schemas` or `schema`.
 ///
@@ -20,12 +18,15 @@ use std::borrow::Cow;
 /// assert!(!is_load_result(br#"{"identifiers": []}"#));
 /// ```
 pub fn is_load_result(body: &[u8]) -> bool {
-    let text = to_utf8(body);
+    holds_load_result(body) || transcode(body).is_some_and(|text| holds_load_result(text.as_bytes()))
+}
+
+fn holds_load_result(text: &[u8]) -> bool {
     let (mut word, mut name) = (&[][..], String::new());
     let (mut has_version, mut has_schema) = (false, false);
     // How many brackets are open, and how many of the outermost lead to the metadata.
     let (mut depth, mut on_the_way) = (0_usize, 0);
-    for token in (Tokens { rest: &text }) {
+    for token in (Tokens { rest: text }) {
         match token {
             Token::Word(next) => word = next,
             Token::Colon if depth == on_the_way => {
@@ -73,40 +74,41 @@ impl<'a> Iterator for Tokens<'a> {
     type Item = Token<'a>;
 
     fn next(&mut self) -> Option<Token<'a>> {
-        loop {
-            let (&first, rest) = self.rest.split_first()?;
-            let token = match first {
-                b' ' | b'\t' | b'\r' | b'\n' | b',' => None,
-                b'/' if rest.starts_with(b"*") => {
-                    let comment = rest[1..].windows(2).position(|end| end == b"*/");
-                    self.rest = comment.map_or(&[], |length| &rest[1 + length + 2..]);
-                    continue;
-                }
-                b'#' | b'/' => {
-                    let comment = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-                    self.rest = &rest[comment..];
-                    continue;
-                }
-                b'{' | b'[' => Some(Token::Open(first)),
-                b'}' | b']' => Some(Token::Close),
-                b':' => Some(Token::Colon),
-                b'"' | b'\'' => return Some(self.take(1, quoted_length(rest, first), 1)),
-                _ => return Some(self.take(0, bare_length(self.rest), 0)),
-            };
-            self.rest = rest;
-            if token.is_some() {
-                return token;
-            }
+        while let Some(gap) = gap_length(self.rest) {
+            self.rest = &self.rest[gap..];
         }
+        let (&first, behind) = self.rest.split_first()?;
+        let (token, length) = match first {
+            b'{' | b'[' => (Token::Open(first), 1),
+            b'}' | b']' => (Token::Close, 1),
+            b':' => (Token::Colon, 1),
+            b'"' | b'\'' => {
+                let inside = quoted_length(behind, first);
+                (Token::Word(&behind[..inside]), 1 + inside + 1)
+            }
+            _ => {
+                let length = 1 + bare_length(behind);
+                (Token::Word(&self.rest[..length]), length)
+            }
+        };
+        // A string that nothing closes ends with the text.
+        self.rest = self.rest.get(length..).unwrap_or_default();
+        Some(token)
     }
 }
 
-impl<'a> Tokens<'a> {
-    fn take(&mut self, before: usize, length: usize, after: usize) -> Token<'a> {
-        let end = before + length;
-        let word = &self.rest[before..end];
-        self.rest = self.rest.get(end + after..).unwrap_or_default();
-        Token::Word(word)
+/// The length of the white space, the comma or the comment that comes next, if one does.
+fn gap_length(text: &[u8]) -> Option<usize> {
+    match text {
+        [b' ' | b'\t'..=b'\r' | b',', ..] => Some(1),
+        [b'/', b'*', comment @ ..] => {
+            let end = comment.windows(2).position(|end| end == b"*/");
+            Some(end.map_or(text.len(), |length| 2 + length + 2))
+        }
+        [b'/', b'/', ..] | [b'#', ..] => {
+            Some(text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len()))
+        }
+        _ => None,
     }
 }
 
@@ -161,23 +163,22 @@ fn decode_hex(characters: &mut std::str::Chars<'_>, digits: usize) -> Option<cha
     value.and_then(char::from_u32)
 }
 
-/// The body in UTF-8 if it looks like UTF-16 or UTF-32, which readers tell by a byte order mark or by the
-/// zeros around the first characters (RFC 4627, section 3); else as it is.
-fn to_utf8(body: &[u8]) -> Cow<'_, [u8]> {
+/// The text of a body that looks like UTF-16 or UTF-32, which readers tell by a byte order mark or by the
+/// zeros around the first characters (RFC 4627, section 3).
+fn transcode(body: &[u8]) -> Option<String> {
     let utf32 = |unit: fn([u8; 4]) -> u32| {
         let units = body.chunks_exact(4).map(|bytes| unit([bytes[0], bytes[1], bytes[2], bytes[3]]));
-        units.filter_map(char::from_u32).collect::<String>()
+        units.filter_map(char::from_u32).collect()
     };
     let utf16 = |unit: fn([u8; 2]) -> u16| {
         let units = body.chunks_exact(2).map(|bytes| unit([bytes[0], bytes[1]]));
-        char::decode_utf16(units).filter_map(Result::ok).collect::<String>()
+        char::decode_utf16(units).filter_map(Result::ok).collect()
     };
-    let text = match body {
-        [0xFF, 0xFE, 0, 0, ..] | [_, 0, 0, 0, ..] => utf32(u32::from_le_bytes),
-        [0, 0, 0xFE, 0xFF, ..] | [0, 0, 0, _, ..] => utf32(u32::from_be_bytes),
-        [0xFF, 0xFE, ..] | [_, 0, ..] => utf16(u16::from_le_bytes),
-        [0xFE, 0xFF, ..] | [0, _, ..] => utf16(u16::from_be_bytes),
-        _ => return Cow::Borrowed(body),
-    };
-    Cow::Owned(text.into_bytes())
+    match body {
+        [0xFF, 0xFE, 0, 0, ..] | [_, 0, 0, 0, ..] => Some(utf32(u32::from_le_bytes)),
+        [0, 0, 0xFE, 0xFF, ..] | [0, 0, 0, _, ..] => Some(utf32(u32::from_be_bytes)),
+        [0xFF, 0xFE, ..] | [_, 0, ..] => Some(utf16(u16::from_le_bytes)),
+        [0xFE, 0xFF, ..] | [0, _, ..] => Some(utf16(u16::from_be_bytes)),
+        _ => None,
+    }
 }
