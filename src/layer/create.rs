@@ -68,7 +68,11 @@ impl<I: Inner> Exchange<I> {
             Some(load) => self.policies_of(load).await?,
             None => self.policies_by_name().await?,
         };
-        if !policies.is_governed() {
+        let is_governed = match &load {
+            Some(load) => Resolver::governs(&policies, load),
+            None => policies.is_governed(),
+        };
+        if !is_governed {
             return Ok(());
         }
         match &load {

@@ -14,7 +14,8 @@ use super::{
     load::without_body,
     read::InnerAnswer,
 };
-use crate::cache::LoadKey;
+use crate::{cache::LoadKey, resolve::Resolver};
+
 /// What loading a table on behalf of another operation came to.
 pub(super) enum Looked<B> {
     /// No policy is effective.
@@ -67,7 +68,7 @@ impl<I: Inner> Exchange<I> {
         let answer = InnerAnswer::read(&self.shared, response, Some(key)).await;
         let load = answer.load.map_err(Refusal::upstream_invalid)?;
         let policies = self.policies_of(&load).await?;
-        if !policies.is_governed() {
+        if !Resolver::governs(&policies, &load) {
             self.report_only(&policies, &load).await;
             return Ok(Looked::Ungoverned);
         }

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     cache::{LoadKey, Revalidation, RevalidationKey},
+    resolve::Resolver,
     table::LoadResult,
 };
 
@@ -90,7 +91,7 @@ impl<I: Inner> Exchange<I> {
             }
         };
         let policies = self.policies_of(&load).await?;
-        if !policies.is_governed() {
+        if !Resolver::governs(&policies, &load) {
             self.report_only(&policies, &load).await;
             return Ok(ungoverned(answer, if_none_match));
         }
@@ -158,7 +159,7 @@ impl<I: Inner> Exchange<I> {
 
         let policies = self.policies_of(&known.load).await?;
         self.asked = Some((known.load.clone(), policies.clone()));
-        if !policies.is_governed() {
+        if !Resolver::governs(&policies, &known.load) {
             return Ok(None);
         }
         let resolved = self.resolve(policies, &known.load).await?;

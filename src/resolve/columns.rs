@@ -60,6 +60,43 @@ pub(super) fn resolve_masks(
     Ok(resolved)
 }
 
+/// Whether an enforced policy is effective on the table or on a column that it has, had, or must have.
+pub(super) fn is_governed(policies: &EffectivePolicies, table: &LoadResult) -> bool {
+    let enforced = |list: &[EffectivePolicy]| list.iter().any(|effective| effective.policy.enforce);
+    let names_a_column =
+        |effective: &EffectivePolicy| effective.policy.enforce && is_named(&effective.selections);
+    policies.is_governed()
+        && (enforced(&policies.row_filters)
+            || policies.columns.values().flatten().any(names_a_column)
+            || has_column(table, |name| {
+                enforced(policies.columns.get(name).map_or(&*policies.column_masks, |list| list))
+            }))
+}
+
+/// The masks that every column of the table, now and in the past, shakes off by a tag of its own.
+pub(super) fn shaken_off<'a>(
+    policies: &'a EffectivePolicies,
+    table: &LoadResult,
+) -> impl Iterator<Item = &'a EffectivePolicy> {
+    let is_inherited = has_column(table, |name| !policies.columns.contains_key(name));
+    let inherited = if is_inherited { &[] } else { &*policies.column_masks };
+    inherited.iter().filter(|effective| {
+        let mut own = policies.columns.values().flatten();
+        !own.any(|other| other.policy.name == effective.policy.name)
+    })
+}
+
+/// Whether a current column passes the test, or one that only older schemas have; those are looked at only if
+/// they have to tell, and pass when they cannot be read.
+fn has_column(table: &LoadResult, test: impl Fn(&str) -> bool) -> bool {
+    let current = table.schema();
+    current.fields().any(|field| test(field.name))
+        || table.older_schemas().map_or(true, |older| {
+            let mut past = older.iter().flat_map(Schema::fields);
+            past.any(|field| current.field_by_id(field.id).is_none() && test(field.name))
+        })
+}
+
 /// The masks that apply to the subject, by the name of the column.
 pub(super) struct Masks<'a> {
     inherited: MaskList<'a>,
@@ -257,14 +294,19 @@ impl ConflictRule {
     }
 }
 
-/// The policies of all lists, each once. One list is shared as it is.
+/// The policies of all lists, each once with the selections of all names. One list is shared as it is.
 fn united(lists: &[&MaskList<'_>]) -> Arc<[Arc<Provenance>]> {
     if let [list] = lists {
         return list.policies.clone();
     }
-    let mut seen = BTreeSet::new();
-    let policies = lists.iter().flat_map(|list| list.policies.iter());
-    policies.filter(|provenance| seen.insert(provenance.policy.clone())).cloned().collect()
+    let mut united: Vec<Arc<Provenance>> = Vec::new();
+    for provenance in lists.iter().flat_map(|list| list.policies.iter()) {
+        match united.iter_mut().find(|other| other.policy == provenance.policy) {
+            Some(other) => Arc::make_mut(other).add_selections(&provenance.selections),
+            None => united.push(provenance.clone()),
+        }
+    }
+    united.into()
 }
 
 /// A top-level field that the current schema does not have.

@@ -3,14 +3,19 @@
 //! An explanation names policies, tags, groups and columns. It is for the people who govern, never for the
 //! caller of a load.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
     Provenance, Reported, ReportedRestriction, Resolution, ResolveError, ResolveRequest, Resolver,
-    columns::ResolvedColumnMask, rows::ResolvedRowFilter,
+    columns::{ResolvedColumnMask, shaken_off},
+    rows::ResolvedRowFilter,
 };
 use crate::{
     identity::{Membership, Memberships, Subject},
@@ -234,7 +239,11 @@ impl Resolver {
     /// `None` for an ungoverned table, whose load result may be as odd as it likes.
     fn explained_resolution(&self, request: &ExplainRequest<'_>) -> Result<Option<Resolution>, ResolveError> {
         let ExplainRequest { policies, subject, memberships, table } = *request;
-        if !policies.is_governed() {
+        let is_governed = match table {
+            Ok(table) => Self::governs(policies, table),
+            Err(_) => policies.is_governed(),
+        };
+        if !is_governed {
             return Ok(None);
         }
         let table = table.map_err(|error| ResolveError::Table(error.clone()))?;
@@ -253,7 +262,7 @@ impl Explanation {
             row_filter: None,
             column_masks: Vec::new(),
             left_out: Vec::new(),
-            not_selected: not_selected(policies),
+            not_selected: not_selected(policies, request.table.ok()),
             report_only: Vec::new(),
             subject: ExplainedSubject {
                 name: subject.map(|subject| subject.name().to_owned()),
@@ -434,13 +443,17 @@ fn raw(member: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(member.to_owned()).ok()
 }
 
-fn not_selected(policies: &EffectivePolicies) -> Vec<ExplainedNotSelected> {
+fn not_selected(policies: &EffectivePolicies, table: Option<&LoadResult>) -> Vec<ExplainedNotSelected> {
     let from_source = policies.not_selected.iter().map(|entry| (entry.policy.clone(), entry.reason.as_str()));
     let report_only = policies
         .all()
         .filter(|effective| !effective.policy.enforce)
         .map(|effective| (effective.policy.name.clone(), NotSelectedReason::ReportOnly.as_str()));
-    let unique: std::collections::BTreeSet<_> = from_source.chain(report_only).collect();
+    let shaken_off = table
+        .into_iter()
+        .flat_map(|table| shaken_off(policies, table))
+        .map(|effective| (effective.policy.name.clone(), NotSelectedReason::Selector.as_str()));
+    let unique: BTreeSet<_> = from_source.chain(report_only).chain(shaken_off).collect();
     unique.into_iter().map(|(policy, reason)| ExplainedNotSelected { policy, reason }).collect()
 }
 

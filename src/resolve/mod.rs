@@ -124,6 +124,14 @@ impl Resolver {
         Ok(true)
     }
 
+    /// Whether any enforced policy reaches this table or a column that it has or had. By its name alone a
+    /// table may seem governed only because of columns that it could have.
+    ///
+    /// Where older schemas would have to tell and cannot be read, it is governed.
+    pub fn governs(policies: &EffectivePolicies, table: &LoadResult) -> bool {
+        columns::is_governed(policies, table)
+    }
+
     /// The restrictions of a governed load. Report-only policies take no part; see [`Resolver::report`].
     ///
     /// # Errors
@@ -167,7 +175,7 @@ impl Resolver {
         match self.upstream {
             UpstreamRestrictions::Refuse => upstream.must_equal(ours).map(|()| ours.to_json()),
             UpstreamRestrictions::Conjoin => {
-                check_parents(ours, &upstream, table)?;
+                check_united(ours, &upstream, table)?;
                 upstream.conjoin(ours)
             }
         }
@@ -263,20 +271,19 @@ fn exempt_policies(
     Ok(exempt.into_iter().collect())
 }
 
-/// A projection on a column and one on a field inside it must not stand side by side. Ours are on top-level
-/// fields, so only the inner service's can lie inside.
-fn check_parents(
+/// A projection on the key of a map, or on a column and on a field inside it, must not be sent. Ours are on
+/// top-level fields; the inner service's may be anywhere.
+fn check_united(
     ours: &ReadRestrictions,
     upstream: &UpstreamMember<'_>,
     table: &LoadResult,
 ) -> Result<(), ResolveError> {
-    let fields = ours.projections().iter().filter_map(|ours| table.schema().field_by_id(ours.field_id));
-    for field in fields {
-        if let Some(inside) = upstream.projections().find(|theirs| field.has_nested_id(theirs.field_id)) {
-            return Err(ResolveError::NestedFieldId { field_id: inside.field_id });
-        }
+    let united = upstream.projections().chain(ours.projections().iter().copied());
+    let field_ids: Vec<_> = united.map(|projection| projection.field_id).collect();
+    match table.schema().forbidden_projection(&field_ids) {
+        Some(field_id) => Err(ResolveError::NestedFieldId { field_id }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn groups_of<'a>(effective: &'a EffectivePolicy, groups: &mut BTreeSet<&'a str>) {

@@ -49,6 +49,21 @@ pub struct Provenance {
     pub selections: Vec<Selection>,
 }
 
+impl Provenance {
+    /// Adds those that are not there yet: a tag is assigned to one object once.
+    pub(super) fn add_selections(&mut self, others: &[Selection]) {
+        for other in others {
+            if !self
+                .selections
+                .iter()
+                .any(|selection| selection.tag == other.tag && selection.from == other.from)
+            {
+                self.selections.push(other.clone());
+            }
+        }
+    }
+}
+
 /// The policy with the selections that do not exempt the subject, or `None` when all of them do.
 pub(super) fn select<'a>(
     effective: &'a EffectivePolicy,

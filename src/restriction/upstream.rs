@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{
     action::{Action, Projection},
-    predicate::Connective,
+    predicate::{Connective, Predicate},
     syntax,
     wire::{ActionConflict, Member, ReadRestrictions, Wire},
 };
@@ -59,8 +59,7 @@ impl<'a> UpstreamMember<'a> {
     pub fn must_equal(&self, ours: &ReadRestrictions) -> Result<(), UpstreamError> {
         let filters_agree = match (&self.filter, ours.row_filter()) {
             (None, None) => true,
-            (Some(theirs), Some(ours)) => serde_json::from_str::<Json>(&Wire(ours).to_string())
-                .is_ok_and(|ours| ours == theirs.predicate),
+            (Some(theirs), Some(ours)) => theirs.is(ours),
             _ => false,
         };
         let equal = filters_agree && self.projections == ours.projections();
@@ -68,7 +67,8 @@ impl<'a> UpstreamMember<'a> {
     }
 
     /// A member that enforces both: the filters joined with `and`, the upstream filter in its own text, and
-    /// the actions united.
+    /// the actions united. Equal filters are written once, and with one that denies every row nothing else is
+    /// said about rows.
     ///
     /// # Errors
     ///
@@ -76,10 +76,9 @@ impl<'a> UpstreamMember<'a> {
     pub fn conjoin(&self, ours: &ReadRestrictions) -> Result<String, UpstreamError> {
         let actions = self.projections().chain(ours.projections().iter().copied());
         let united = ReadRestrictions::new(None, actions).map_err(UpstreamError::Conflict)?;
-        let theirs = self.filter.as_ref().map(|filter| filter.text);
-        let row_filter = match (theirs, ours.row_filter()) {
-            (Some(theirs), Some(ours)) => Some(Conjunction(theirs, Wire(ours)).to_string()),
-            (Some(theirs), None) => Some(theirs.to_owned()),
+        let row_filter = match (&self.filter, ours.row_filter()) {
+            (Some(theirs), Some(ours)) => Some(theirs.and(ours)),
+            (Some(theirs), None) => Some(theirs.text.to_owned()),
             (None, ours) => ours.map(|ours| Wire(ours).to_string()),
         };
         Ok(Member { projections: united.projections(), row_filter }.to_string())
@@ -151,6 +150,28 @@ impl<'a> Filter<'a> {
             json => json.kind() == Some("true"),
         };
         Ok((!constantly_true).then_some(Self { text, predicate }))
+    }
+
+    /// Whether it is the same JSON value as ours on the wire.
+    fn is(&self, ours: &Predicate) -> bool {
+        serde_json::from_str::<Json>(&Wire(ours).to_string()).is_ok_and(|ours| ours == self.predicate)
+    }
+
+    /// Whether it is spelled as constantly false.
+    fn denies_all(&self) -> bool {
+        matches!(self.predicate, Json::Boolean(false)) || self.predicate.kind() == Some("false")
+    }
+
+    /// The text of a filter that keeps the rows that both keep.
+    fn and(&self, ours: &Predicate) -> String {
+        let deny_all = Predicate::Constant(false);
+        if self.denies_all() || *ours == deny_all {
+            return Wire(&deny_all).to_string();
+        }
+        match self.is(ours) {
+            true => self.text.to_owned(),
+            false => Conjunction(self.text, Wire(ours)).to_string(),
+        }
     }
 }
 

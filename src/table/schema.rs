@@ -33,13 +33,6 @@ pub struct Field<'a> {
     pub required: bool,
 }
 
-impl Field<'_> {
-    /// Whether a field inside this one, at any depth, has this id.
-    pub fn has_nested_id(&self, id: i32) -> bool {
-        has_id_below(self.r#type, id)
-    }
-}
-
 impl Schema {
     /// Starts a schema; `id` is its `schema-id`, which format v1 may leave out.
     pub fn builder(id: Option<i32>) -> SchemaBuilder {
@@ -72,6 +65,12 @@ impl Schema {
         self.fields().any(|field| {
             rest_of_path(path, field.name).is_some_and(|rest| has_path_below(field.r#type, rest))
         })
+    }
+
+    /// The first of some field ids that may not have a projection beside the others: the key of a map, or a
+    /// field inside another one of them.
+    pub fn forbidden_projection(&self, ids: &[i32]) -> Option<i32> {
+        self.fields.iter().find_map(|entry| forbidden_below(&entry.r#type, ids, ids.contains(&entry.id)))
     }
 
     /// Whether a field below the top level has this id.
@@ -167,6 +166,26 @@ fn has_path_below(r#type: &Type, path: &str) -> bool {
         Type::Struct(fields) => fields.iter().any(named),
         Type::List(element) => named(element) || has_path_below(&element.r#type, path),
         Type::Map(key, value) => named(key) || named(value) || has_path_below(&value.r#type, path),
+    }
+}
+
+/// `inside`: whether a field further out is one of them.
+fn forbidden_below(r#type: &Type, ids: &[i32], inside: bool) -> Option<i32> {
+    let below = |field: &NestedField, inside: bool| {
+        let found = ids.contains(&field.id);
+        if found && inside {
+            return Some(field.id);
+        }
+        forbidden_below(&field.r#type, ids, inside || found)
+    };
+    match r#type {
+        Type::Primitive(_) => None,
+        Type::Struct(fields) => fields.iter().find_map(|field| below(field, inside)),
+        Type::List(element) => below(element, inside),
+        Type::Map(key, value) => {
+            let key_id = ids.contains(&key.id).then_some(key.id);
+            key_id.or_else(|| below(key, inside)).or_else(|| below(value, inside))
+        }
     }
 }
 
