@@ -1296,3 +1296,71 @@ mod samples {
         assert!(LoadResult::read_metadata(fixture(1)).is_err());
     }
 }
+
+/// The files of `tests/fixtures/load_results`.
+mod made_by_hand {
+    use super::*;
+
+    fn load_result(name: &str) -> LoadResult {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/load_results");
+        LoadResult::read(fs::read(folder.join(name)).unwrap().into()).unwrap()
+    }
+
+    #[test]
+    fn every_type() {
+        let table = load_result("every-type.json");
+        for field in table.schema().fields() {
+            let expected = match field.name {
+                "decimal" => "decimal(9, 2)",
+                "decimal 38" => "decimal(38, 38)",
+                "fixed" => "fixed[16]",
+                "geometry 4326" => "geometry",
+                "vector" => "vector[768]",
+                "address" => "struct",
+                "tags" => "list",
+                "visits" => "map",
+                name => name,
+            };
+            assert_eq!(field.r#type.to_string(), expected);
+            let unrecognized = matches!(field.r#type, Type::Primitive(PrimitiveType::Unrecognized(_)));
+            assert_eq!(unrecognized, field.name == "vector");
+        }
+        let schema = table.schema();
+        assert!((25..=27).chain([29]).chain(31..=34).all(|id| schema.has_nested_id(id)));
+        assert!(!(1..=24).chain([28, 30, 35]).any(|id| schema.has_nested_id(id)));
+        for path in ["address.zip", "address.geo.lat", "tags.element", "visits.value.element.page"] {
+            assert!(schema.has_nested_path(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn schema_evolution() {
+        let table = load_result("schema-evolution.json");
+        assert_eq!(
+            (table.schema().id(), column_names(table.schema())),
+            (Some(5), vec!["email", "id", "note"])
+        );
+        let older: Vec<_> = table.older_schemas().unwrap();
+        assert_eq!(older.iter().map(|schema| schema.id().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+        let ids = |schema: &Schema| schema.fields().map(|field| field.id).collect::<Vec<_>>();
+        assert_eq!(ids(table.schema()), [2, 1, 4]);
+        assert_eq!(older.iter().map(ids).collect::<Vec<_>>(), [vec![1, 2, 3], vec![1, 2], vec![2, 1]]);
+        assert_eq!(older[0].field_by_id(1).unwrap().r#type.to_string(), "int");
+        assert_eq!(older[0].field_by_id(3).unwrap().name, "note");
+    }
+
+    #[test]
+    fn as_written() {
+        let table = load_result("as-written.json");
+        assert_eq!(table.metadata_location(), Some("s3://warehouse/über/metadata/00001.metadata.json"));
+        assert_eq!(column_names(table.schema()), ["über 🧊"]);
+        let upstream = table.read_restrictions().unwrap();
+        assert_eq!(
+            upstream,
+            r#"{ "required-row-filter" : { "type":"not-null", "child":{"type":"reference","id":1} } }"#
+        );
+        let spliced = table.splice("{}").concat();
+        let body = std::str::from_utf8(table.body()).unwrap();
+        assert_eq!(std::str::from_utf8(&spliced).unwrap(), body.replace(upstream, "{}"));
+    }
+}

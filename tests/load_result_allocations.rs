@@ -53,6 +53,18 @@ fn memory_is_for_the_current_schema_alone() {
 }
 
 #[test]
+fn no_room_is_made_for_columns_that_are_not_there() {
+    let fields = vec!["1"; 1_000_000].join(",");
+    let schema = format!(r#"{{"type":"struct","schema-id":0,"fields":[{fields}]}}"#);
+    let metadata = format!(r#"{{"format-version":2,"current-schema-id":0,"schemas":[{schema}]}}"#);
+    let body = Bytes::from(format!(r#"{{"metadata":{metadata}}}"#));
+    let length = body.len() as isize;
+    let (table, allocations) = count(|| LoadResult::read(body));
+    assert!(table.is_err());
+    assert!(allocations.peak < 2 * length, "{allocations:?}");
+}
+
+#[test]
 fn a_splice_takes_no_memory_but_for_the_member() {
     let table = LoadResult::read(MEDIUM.load_result().into()).unwrap();
     let member = r#"{"required-row-filter":false}"#;

@@ -120,21 +120,23 @@ fn every_byte_at_every_place_of_a_string() {
     }
 }
 
-/// The samples as whole load results, and bodies with what the samples lack.
+/// The fixtures as whole load results, and bodies with what they lack.
 fn seeds() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tables");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let documents = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "json"));
-    let mut seeds: Vec<_> = documents
-        .map(|file| {
-            let document = fs::read_to_string(file).unwrap();
-            match document.contains("\"metadata\":") && document.contains("metadata-location\"") {
-                true => document,
-                false => format!(r#"{{"metadata":{document},"config":{{}}}}"#),
-            }
-        })
+    let mut files: Vec<_> = ["tests/fixtures/tables", "tests/fixtures/load_results"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap())
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "json"))
         .collect();
+    files.sort();
+    let whole = |file: &Path| {
+        let document = fs::read_to_string(file).unwrap();
+        match document.contains("\"metadata\":") && document.contains("metadata-location\"") {
+            true => document,
+            false => format!(r#"{{"metadata":{document},"config":{{}}}}"#),
+        }
+    };
+    let mut seeds: Vec<_> = files.iter().map(|file| whole(file)).collect();
     let shape = Shape { columns: 26, schemas: 3, snapshots: 2, order: Order::BehindSnapshots };
     for order in [Order::IdFirst, Order::SchemasFirst, Order::BehindSnapshots] {
         seeds.push(shape.with_order(order).load_result());

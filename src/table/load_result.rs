@@ -13,6 +13,9 @@ use super::{
 
 type Result<T> = std::result::Result<T, LoadResultError>;
 
+/// Bytes that a field takes at least.
+const SHORTEST_FIELD: usize = r#"{"id":1,"name":"","required":true,"type":""}"#.len();
+
 /// Lists of schemas up to this length take one allocation.
 const USUAL_SCHEMAS: usize = 16;
 
@@ -250,22 +253,18 @@ impl SchemaHead {
     /// Passes over a schema, a value of `member`, in the metadata that begins at `start`.
     fn read(scanner: &mut Scanner<'_>, member: &'static str, start: usize) -> Result<Self> {
         scanner.peek()?;
-        let place = scanner.offset() - start;
+        let place = scanner.offset();
         let (mut id, mut kind, mut columns) = (None, None, None);
         scanner.object(member, |scanner, name| match name.text {
             b"schema-id" => once(&mut id, "schema-id", name, scanner.integer("schema-id")?),
             b"type" => once(&mut kind, "type", name, scanner.skip()?),
-            b"fields" => {
-                let mut count = 0;
-                scanner.array("fields", |scanner| {
-                    count += 1;
-                    scanner.skip().map(drop)
-                })?;
-                once(&mut columns, "fields", name, count)
-            }
+            b"fields" => once(&mut columns, "fields", name, count_elements(scanner, "fields")?),
             _ => scanner.skip().map(drop),
         })?;
-        Ok(Self { id, place, columns: columns.unwrap_or_default() })
+        required(kind, "type", place)?;
+        // What is counted may be anything yet, and room is made only for as many columns as can be.
+        let columns = required(columns, "fields", place)?.min((scanner.offset() - place) / SHORTEST_FIELD);
+        Ok(Self { id, place: place - start, columns })
     }
 
     /// The id, or the one that Iceberg's readers take for a schema of format version 1 without.
@@ -387,6 +386,15 @@ impl Members {
             false => wrong("differs from the one in `schemas`"),
         }
     }
+}
+
+fn count_elements(scanner: &mut Scanner<'_>, member: &'static str) -> Result<usize> {
+    let mut count = 0;
+    scanner.array(member, |scanner| {
+        count += 1;
+        scanner.skip().map(drop)
+    })?;
+    Ok(count)
 }
 
 fn read_schemas(scanner: &mut Scanner<'_>, start: usize) -> Result<Vec<SchemaHead>> {

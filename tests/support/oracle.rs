@@ -227,6 +227,9 @@ impl Metadata<'_> {
     fn settle(&self) -> Result<(Schema, Older), Refused> {
         let Some(version) = self.format_version.filter(|&version| version >= 1) else { return refused() };
         let list = self.schemas.as_deref().unwrap_or_default();
+        if list.iter().chain(&self.schema).any(|Read(head)| head.kind.is_none() || head.fields.is_none()) {
+            return refused();
+        }
         let mut ids: Vec<_> = list.iter().map(|head| head.0.id).collect();
         if version > 1 && ids.contains(&None) {
             return refused();
