@@ -27,7 +27,12 @@ pub fn headers(user: &str, capable: bool) -> String {
 
 /// A script beside this file, run by Python. `None`: there is no such Python here.
 pub fn python<A: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = A>) -> Option<Value> {
-    run(program("READERS_PYTHON", script)?, script, arguments)
+    run(python_program(script)?, script, arguments)
+}
+
+/// That Python, beside which the other programs of `requirements.txt` lie. `None`: there is none here.
+pub fn python_program(script: &str) -> Option<PathBuf> {
+    program("READERS_PYTHON", script)
 }
 
 /// The same by Node.js.
