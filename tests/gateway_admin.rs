@@ -4,7 +4,8 @@ mod gateway_support;
 
 use std::fs;
 
-use gateway_support::{COUNTRIES, Gateway, ORDERS, Upstream, example};
+use axum::body::Body;
+use gateway_support::{COUNTRIES, Gateway, ORDERS, Upstream, example, fetch, request};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -91,6 +92,20 @@ async fn each_governed_load_is_one_line_of_json_and_counted() {
     ] {
         assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
     }
+}
+
+#[tokio::test]
+async fn invented_methods_do_not_make_counters() {
+    let gateway = Gateway::start("embedded", "").await;
+    for invented in ["BREW", "GET2", "get"] {
+        let answer =
+            fetch(gateway.address, request(invented.parse().unwrap(), "/", &[], Body::empty())).await;
+        assert_eq!(answer.status, 404);
+    }
+    let metrics = gateway.admin("/-/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let line = "gateway_requests_total{method=\"other\",status=\"404\"} 3";
+    assert!(text.lines().any(|other| other == line), "{text}");
 }
 
 #[tokio::test]

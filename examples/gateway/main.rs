@@ -41,6 +41,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use axum::body::Body;
@@ -59,6 +60,9 @@ use self::{
 
 /// Wrong use or unreadable input.
 const EXIT_USAGE: u8 = 2;
+
+/// How often the samples of the histogram are counted, which are kept one by one until then.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The upper bounds of the histogram of request times, in seconds.
 const TIME_BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
@@ -117,6 +121,7 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
     let mut signals = Signals::catch().map_err(text)?;
 
     let draining = Arc::new(AtomicBool::new(false));
+    tokio::spawn(keep_up(metrics.clone()));
     if let Some(listener) = admin {
         let admin = Admin { governance: governance.clone(), metrics, draining: draining.clone() };
         tokio::spawn(serve_admin(listener, admin));
@@ -170,6 +175,14 @@ fn install_metrics() -> Result<PrometheusHandle, String> {
     );
     describe_gauge!("gateway_governance_reload_failed", "Whether a newer governance could not be taken.");
     Ok(handle)
+}
+
+/// Keeps the samples from piling up when nobody asks for the metrics.
+async fn keep_up(metrics: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP_INTERVAL).await;
+        metrics.run_upkeep();
+    }
 }
 
 async fn bind(address: &str) -> Result<TcpListener, String> {
