@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use program::{Run, example, policy};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{CAPABLE, Inner, governance_of, request, send, table_response};
 
 use iceberg_read_restrictions::{
@@ -89,7 +89,7 @@ impl Load<'_> {
                 false => UpstreamRestrictions::Refuse,
             });
         let uri = format!("/v1/namespaces/{}/tables/{}", self.namespace.join("%1F"), self.table);
-        let answer = send(&inner.behind(layer), request("GET", &uri, self.subject.trim(), &[CAPABLE])).await;
+        let answer = send(&inner.behind(layer), request("GET", &uri, self.subject, &[CAPABLE])).await;
         let outcome = explanation["outcome"].as_str().expect("an outcome");
         match outcome {
             "refused" => assert_eq!(answer.refusal(), explanation["code"], "{what}"),
@@ -160,6 +160,141 @@ async fn explanations_are_as_promised_and_the_layer_agrees() {
         assert_eq!(explanation["outcome"] == "refused", explanation["message"].is_string(), "{}", case.name);
         load.assert_layer_agrees(&explanation, &case.name).await;
     }
+}
+
+/// A file of `fixtures/binding`, whose README tells the form.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Binding {
+    schema: Value,
+    #[serde(default)]
+    older_schemas: Vec<Value>,
+    subject: String,
+    groups: BTreeMap<String, bool>,
+    cases: Vec<BindingCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct BindingCase {
+    name: String,
+    schema: Option<Value>,
+    older_schemas: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "present")]
+    subject: Option<Value>,
+    groups: Option<BTreeMap<String, bool>>,
+    conflict: Option<String>,
+    filter: Option<String>,
+    #[serde(default)]
+    filters: Vec<String>,
+    mask: Option<String>,
+    column: Option<String>,
+    #[serde(default)]
+    masks: Vec<Mask>,
+    restrictions: Option<Value>,
+    error: Option<String>,
+}
+
+/// Tells `null` from an absent member.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+#[derive(Clone, Deserialize)]
+struct Mask {
+    column: Option<String>,
+    source: String,
+}
+
+impl BindingCase {
+    fn masks(&self) -> Vec<Mask> {
+        let one = self.mask.iter().map(|source| Mask { column: self.column.clone(), source: source.clone() });
+        one.chain(self.masks.iter().cloned()).collect()
+    }
+
+    /// The case as a governance file: each policy has a tag of its own, on the table or on its column.
+    fn governance(&self, subject: &str, groups: &BTreeMap<String, bool>) -> String {
+        let filters =
+            self.filter.iter().chain(&self.filters).map(|source| ("system_row_filter", None, source.clone()));
+        let masks = self.masks().into_iter().map(|mask| ("system_column_mask", mask.column, mask.source));
+        let (mut tags, mut policies, mut assignments) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, (policy_type, column, source)) in filters.chain(masks).enumerate() {
+            let tag = format!("t{index}");
+            let mut object = json!({"catalog": "prod", "namespace": ["sales"], "table": "orders"});
+            if let Some(column) = column {
+                object["column"] = column.into();
+            }
+            tags.push(json!({"name": tag}));
+            policies.push(json!({
+                "name": format!("p{}", index + 1), "policyType": policy_type, "enabled": true,
+                "content": {"expression": source}, "tags": [{"tag": tag}],
+            }));
+            assignments.push(json!({"object": object, "tag": tag}));
+        }
+        let groups: BTreeMap<_, _> =
+            groups.iter().map(|(group, member)| (group, Vec::from_iter(member.then_some(subject)))).collect();
+        let model = json!({"tags": tags, "policies": policies, "assignments": assignments, "groups": groups});
+        toml::to_string(&model).expect("TOML")
+    }
+}
+
+#[tokio::test]
+async fn the_layer_sends_what_explain_says_for_every_conformance_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/binding");
+    let mut run = 0;
+    for entry in fs::read_dir(folder).expect("fixtures") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let file: Binding = serde_json::from_slice(&fs::read(&path).expect("readable")).expect("a fixture");
+        for case in &file.cases {
+            let what = format!("{}: {}", path.display(), case.name);
+            let inherited = case.masks().iter().filter(|mask| mask.column.is_none()).count();
+            if inherited > 0 && inherited < case.masks().len() {
+                // There, what is inherited is left out of a column's own list, which no file can say.
+                continue;
+            }
+            let schemas = case.older_schemas.as_ref().unwrap_or(&file.older_schemas).iter();
+            let schemas: Vec<_> = schemas
+                .chain([case.schema.as_ref().unwrap_or(&file.schema)])
+                .enumerate()
+                .map(|(id, fields)| json!({"type": "struct", "schema-id": id, "fields": fields}))
+                .collect();
+            let metadata =
+                json!({"format-version": 3, "current-schema-id": schemas.len() - 1, "schemas": schemas});
+            let subject =
+                case.subject.as_ref().map_or(Some(&*file.subject), Value::as_str).unwrap_or_default();
+            let governance = case.governance(subject, case.groups.as_ref().unwrap_or(&file.groups));
+            let load_result = json!({"metadata": metadata}).to_string();
+            let conflict = case.conflict.as_ref().map(|rule| ["--conflict".to_owned(), rule.clone()]);
+            let load = Load {
+                governance: &governance,
+                load_result: load_result.as_bytes(),
+                namespace: &["sales"],
+                table: "orders",
+                subject,
+                arguments: &conflict.map(Vec::from).unwrap_or_default(),
+            };
+            let explained = load.explain();
+            if explained.code == 2 {
+                // An expression that is none, or a group without a name: no governance file has it.
+                assert!(case.error.is_some(), "{what}: {explained:?}");
+                continue;
+            }
+            let explanation = explained.json();
+            match &case.error {
+                Some(code) => assert_eq!(&explanation["code"], code, "{what}: {explanation}"),
+                None => {
+                    let expected = case.restrictions.clone().unwrap_or(Value::Null);
+                    assert_eq!(explanation["read-restrictions"], expected, "{what}: {explanation}");
+                }
+            }
+            load.assert_layer_agrees(&explanation, &what).await;
+            run += 1;
+        }
+    }
+    assert!(run > 400, "{run}");
 }
 
 /// Policies that reach every table of the catalog, whatever its columns are.

@@ -38,8 +38,9 @@ pub struct Known {
 type Combination<'a> = BTreeSet<&'a str>;
 
 impl Subjects {
-    /// Subjects that stand for all that these policies can tell apart: somebody without a group, then those
-    /// whom the file knows, then combinations of groups that nobody is in.
+    /// Subjects that stand for all that these policies can tell apart: somebody without a group, then one for
+    /// each combination of groups that somebody is in, then the users that policies name, then combinations
+    /// that nobody is in.
     pub fn of(policies: &EffectivePolicies, groups: &Groups) -> Self {
         let named_groups = Resolver::groups(policies);
         let named_users = named_users(policies);
@@ -56,14 +57,14 @@ impl Subjects {
             false => "a subject that no policy knows".to_owned(),
         };
         subjects.push(&stranger, &Combination::new(), &named_groups, nobody_in_particular, true);
-        for user in &named_users {
-            subjects.push(user, &in_groups(user), &named_groups, described(user, &in_groups(user)), true);
-        }
         let mut seen = BTreeSet::from([Combination::new()]);
         for (user, combination) in members.iter().filter(|(user, _)| !named_users.contains(*user)) {
             if seen.insert(combination.clone()) {
                 subjects.push(&stranger, combination, &named_groups, described(user, combination), true);
             }
+        }
+        for user in &named_users {
+            subjects.push(user, &in_groups(user), &named_groups, described(user, &in_groups(user)), true);
         }
         for combination in combinations(&named_groups) {
             if seen.insert(combination.clone()) {

@@ -145,13 +145,18 @@ impl Comparison {
     }
 }
 
-/// The names of the fields.
+/// The names of the fields, those of dropped ones included.
 struct Names<'a>(Option<&'a LoadResult>);
 
 impl Names<'_> {
     fn of(&self, field_id: i32) -> String {
-        let field = self.0.and_then(|table| table.schema().field_by_id(field_id));
-        field.map_or_else(|| format!("field {field_id}"), |field| field.name.to_owned())
+        let current = self.0.and_then(|table| Some(table.schema().field_by_id(field_id)?.name.to_owned()));
+        current.or_else(|| self.dropped(field_id)).unwrap_or_else(|| format!("field {field_id}"))
+    }
+
+    fn dropped(&self, field_id: i32) -> Option<String> {
+        let older = self.0?.older_schemas().ok()?;
+        older.iter().rev().find_map(|schema| Some(schema.field_by_id(field_id)?.name.to_owned()))
     }
 
     fn row(&self, row: &[(i32, String)]) -> String {
