@@ -22,6 +22,8 @@ const ENTRY_BYTES: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LoadKey {
     pub table: Arc<TableIdent>,
+    /// The mount and the prefix.
+    pub lead: Arc<str>,
     pub query: Option<Arc<str>>,
 }
 
@@ -91,7 +93,7 @@ impl RevalidationCache {
 impl LoadKey {
     fn bytes(&self) -> usize {
         let names = [&self.table.catalog, &self.table.name].into_iter().chain(&self.table.namespace);
-        names.map(String::len).sum::<usize>() + self.query.as_deref().map_or(0, str::len)
+        names.map(String::len).sum::<usize>() + self.lead.len() + self.query.as_deref().map_or(0, str::len)
     }
 }
 
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> LoadKey {
-        LoadKey { table: Arc::new(TableIdent::new("prod", ["sales"], name)), query: None }
+        LoadKey { table: Arc::new(TableIdent::new("prod", ["sales"], name)), lead: "/v1".into(), query: None }
     }
 
     fn metadata(size: usize) -> KnownMetadata {

@@ -20,15 +20,18 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Takes out everything that ends at this hop, the fields that `Connection` names included.
+/// Takes out everything that ends at this hop, the fields that `Connection` names included. A `Content-Length`
+/// beside `Transfer-Encoding` is overridden by it (RFC 9112, 6.3) and must not go on alone.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .filter_map(|name| name.trim().parse().ok())
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .collect();
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
@@ -106,6 +109,21 @@ mod tests {
         ]);
         remove_hop_by_hop(&mut map);
         assert_eq!(map, headers(&[("x-kept", "1")]));
+    }
+
+    #[test]
+    fn a_connection_line_counts_although_it_holds_other_bytes() {
+        let mut map = headers(&[("x-secret-hop", "1")]);
+        map.insert(header::CONNECTION, HeaderValue::from_bytes(b"\xff, X-Secret-Hop").unwrap());
+        remove_hop_by_hop(&mut map);
+        assert!(map.is_empty(), "{map:?}");
+    }
+
+    #[test]
+    fn a_length_that_the_encoding_overrides_does_not_go_on() {
+        let mut map = headers(&[("transfer-encoding", "chunked"), ("content-length", "5")]);
+        remove_hop_by_hop(&mut map);
+        assert!(map.is_empty(), "{map:?}");
     }
 
     #[test]

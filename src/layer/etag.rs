@@ -194,6 +194,8 @@ pub(super) struct Representation<'a> {
     /// The operation that made it: answers to create and register never match a load.
     pub operation: &'static str,
     pub table: &'a TableIdent,
+    /// The mount and the prefix.
+    pub lead: &'a str,
     pub inner: &'a InnerState,
     pub metadata_location: Option<&'a str>,
     pub query: Option<&'a str>,
@@ -230,6 +232,7 @@ impl Representation<'_> {
         slots.text(&self.table.catalog);
         slots.list(self.table.namespace.iter().map(String::as_bytes));
         slots.text(&self.table.name);
+        slots.text(self.lead);
         slots.list(self.inner.tags.iter().map(HeaderValue::as_bytes));
         slots.optional(self.metadata_location.map(str::as_bytes));
         slots.bytes(&self.inner.body);
@@ -402,6 +405,7 @@ mod tests {
         Representation {
             operation: "loadTable",
             table,
+            lead: "/v1",
             inner,
             metadata_location: Some("s3://x"),
             query: None,
@@ -435,6 +439,7 @@ mod tests {
             Representation { inner: &no_tag, ..base() },
             Representation { metadata_location: None, ..base() },
             Representation { metadata_location: Some("s3://y"), ..base() },
+            Representation { lead: "/v1/p2", ..base() },
             Representation { query: Some(""), ..base() },
             Representation { query: Some("snapshots=refs"), ..base() },
             Representation { delegation: &delegation, ..base() },

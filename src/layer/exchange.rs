@@ -50,6 +50,8 @@ pub(super) struct Exchange<I> {
     inner: I,
     pub operation: OperationKind,
     pub table: Arc<TableIdent>,
+    /// The mount and the prefix: a server may hold other tables under each.
+    pub lead: Arc<str>,
     pub query: Option<Arc<str>>,
     pub delegation: Vec<HeaderValue>,
     pub reader: Reader,
@@ -99,6 +101,7 @@ impl<I: Inner> Exchange<I> {
         inner: I,
         operation: OperationKind,
         table: TableIdent,
+        lead: &str,
         request: &Parts,
     ) -> Self {
         let subject = shared.identity.subject(request);
@@ -106,6 +109,7 @@ impl<I: Inner> Exchange<I> {
             inner,
             operation,
             table: Arc::new(table),
+            lead: lead.into(),
             query: request.uri.query().map(Arc::from),
             delegation: request.headers.get_all(headers::ACCESS_DELEGATION).iter().cloned().collect(),
             reader: shared.reader(request),

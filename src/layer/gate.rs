@@ -64,7 +64,7 @@ impl<I: Inner> Exchange<I> {
             status if !status.is_success() => return Ok(Looked::Refused(response)),
             _ => {}
         }
-        let key = LoadKey { table: self.table.clone(), query: None };
+        let key = LoadKey { table: self.table.clone(), lead: self.lead.clone(), query: None };
         let answer = InnerAnswer::read(&self.shared, response, Some(key)).await;
         let load = answer.load.map_err(Refusal::upstream_invalid)?;
         let policies = self.policies_of(&load).await?;

@@ -7,12 +7,8 @@ use super::{
     etag::IfNoneMatch,
 };
 
-const METHOD_OVERRIDES: [HeaderName; 4] = [
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-method-override"),
-    HeaderName::from_static("x-original-method"),
-];
+const METHOD_OVERRIDES: [&str; 5] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "-method"];
 
 pub(super) const ACCESS_DELEGATION: HeaderName = HeaderName::from_static("x-iceberg-access-delegation");
 
@@ -45,9 +41,17 @@ const OF_A_BODY: [HeaderName; 8] = [
     header::TRAILER,
 ];
 
-/// Removes the headers by which a request says that it is of another method than it looks.
+/// Removes the headers by which a request says that it is of another method than it looks. To servers that hand
+/// headers on as variables, `_` and `-` are the same.
 pub(super) fn remove_method_overrides(request: &mut HeaderMap) {
-    for name in METHOD_OVERRIDES {
+    let is_override = |name: &HeaderName| {
+        let name = name.as_str();
+        METHOD_OVERRIDES.iter().any(|other| {
+            name.len() == other.len()
+                && name.bytes().zip(other.bytes()).all(|(a, b)| a == b || (a == b'_' && b == b'-'))
+        })
+    };
+    while let Some(name) = request.keys().find(|name| is_override(name)).cloned() {
         request.remove(name);
     }
 }
@@ -148,6 +152,22 @@ mod tests {
         let mut headers = headers(lines);
         govern(&mut headers, HeaderValue::from_static("W/\"rr1.x\""), &Capability::defaults());
         headers
+    }
+
+    #[test]
+    fn no_spelling_of_a_method_override_is_left() {
+        let mut request = headers(&[
+            ("x-http-method-override", "GET"),
+            ("x_http_method_override", "GET"),
+            ("x-http-method_override", "GET"),
+            ("x-http-method", "GET"),
+            ("x-method-override", "GET"),
+            ("_method", "GET"),
+            ("x-method", "kept"),
+        ]);
+        request.append("x-http-method-override", HeaderValue::from_static("HEAD"));
+        remove_method_overrides(&mut request);
+        assert_eq!(request, headers(&[("x-method", "kept")]));
     }
 
     #[test]

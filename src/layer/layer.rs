@@ -91,7 +91,8 @@ impl LayerBuilder {
     }
 
     /// The catalog is the decoded prefix of the path, which must be one of `names`; below another prefix there is
-    /// nothing (404 `unknown-catalog`). Several prefix segments are one name with slashes.
+    /// nothing (404 `unknown-catalog`). Several prefix segments are one name with slashes. The path may hold only
+    /// one `v1`: with two of them, servers differ about where the prefix begins.
     ///
     /// The inner service must tell prefixes apart: behind one that ignores them, a table could be reached under
     /// another catalog's policies.

@@ -188,6 +188,7 @@ impl<I: Inner> Exchange<I> {
         Representation {
             operation: self.operation.as_str(),
             table: &self.table,
+            lead: &self.lead,
             inner: state,
             metadata_location: load.metadata_location(),
             query: self.query.as_deref(),
@@ -203,7 +204,7 @@ impl<I: Inner> Exchange<I> {
     }
 
     pub(super) fn load_key(&self) -> LoadKey {
-        LoadKey { table: self.table.clone(), query: self.query.clone() }
+        LoadKey { table: self.table.clone(), lead: self.lead.clone(), query: self.query.clone() }
     }
 
     fn revalidation_key(&self, subject: &str, inner_tag: Box<[u8]>) -> RevalidationKey {

@@ -51,27 +51,23 @@ impl fmt::Debug for CatalogName {
     }
 }
 
-/// The one name of the set that the prefix is. The prefix follows `v1`; a mount may hold a `v1` of its own, so each
-/// one is tried, and two that fit two names fit none. Behind a nested router there may be no `v1` left.
+/// The one name of the set that the prefix is: what follows `v1`, or all of it behind a nested router, where no `v1` is
+/// left. With two of them it depends on the server which one begins the prefix, and with a `namespaces` where the
+/// prefix ends; nobody's prefix is one of the set then.
 fn from_prefix<'a>(names: &'a BTreeSet<String>, lead: &str) -> Option<&'a str> {
-    let known = |prefix: &str| {
-        let decoded = percent_decode_str(prefix).decode_utf8().ok()?;
-        names.get(&*decoded).map(String::as_str)
-    };
     let lead = lead.strip_prefix('/').unwrap_or(lead);
-    let mut versions =
-        lead.match_indices("v1").map(|(at, version)| (&lead[..at], &lead[at + version.len()..]));
-    let mut behind_versions = versions
-        .by_ref()
-        .filter(|(before, _)| before.is_empty() || before.ends_with('/'))
-        .filter_map(|(_, behind)| if behind.is_empty() { Some("") } else { behind.strip_prefix('/') })
-        .peekable();
-    if behind_versions.peek().is_none() {
-        return known(lead);
+    let mut versions = lead.split('/').filter(|segment| *segment == "v1");
+    let prefix = match (versions.next(), versions.next()) {
+        (None, _) => lead,
+        (Some(_), None) if lead.starts_with("v1/") => &lead["v1/".len()..],
+        (Some(_), None) => lead.split_once("/v1/")?.1,
+        (Some(_), Some(_)) => return None,
+    };
+    if prefix.split('/').any(|segment| segment == "namespaces") {
+        return None;
     }
-    let mut found = behind_versions.filter_map(known);
-    let first = found.next()?;
-    found.all(|other| other == first).then_some(first)
+    let decoded = percent_decode_str(prefix).decode_utf8().ok()?;
+    names.get(&*decoded).map(String::as_str)
 }
 
 /// How the inner service reads names in paths.
@@ -210,7 +206,6 @@ mod tests {
         for (lead, name) in [
             ("/v1/prod", Some("prod")),
             ("/api/catalog/v1/dev", Some("dev")),
-            ("/iceberg/v1/restcatalog/v1/prod", Some("prod")),
             ("/v1/a/b", Some("a/b")),
             ("/v1/a%2Fb", Some("a/b")),
             ("/v1/my%20cat", Some("my cat")),
@@ -222,11 +217,14 @@ mod tests {
             ("/v1/x/prod", None),
             ("/prod/v1", None),
             ("/xv1/prod", None),
+            // Which `v1` begins the prefix, and where does it end?
+            ("/v1/prod/v1/dev", None),
+            ("/iceberg/v1/restcatalog/v1/prod", None),
+            ("/v1/prod/namespaces/x/v1/dev", None),
+            ("/v1/prod/namespaces/dev", None),
         ] {
             assert_eq!(catalog.of(lead, &request).as_deref(), name, "{lead}");
             assert_eq!(catalog.admits(Some(lead)), name.is_some(), "{lead}");
         }
-        let two = CatalogName::FromPrefix(["x/v1/y", "y"].map(String::from).into());
-        assert_eq!(two.of("/v1/x/v1/y", &request), None);
     }
 }

@@ -135,14 +135,15 @@ impl<'a> Route<'a> {
         found
     }
 
-    /// What a path with the word `namespaces` at two places is: two operations are ambiguous, one is that
-    /// operation, and only what passes under every reading passes.
+    /// What a path with the word `namespaces` at two places is, `self` being the reading at the first one: two
+    /// operations are ambiguous, and so is one behind a path that nobody recognises, for it need not be a mount.
+    /// One operation is that operation, and only what passes under every reading passes.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Elsewhere, route) | (route, Self::Elsewhere) => route,
-            (Self::Ambiguous, _) | (_, Self::Ambiguous) | (Self::Operation(_), Self::Operation(_)) => {
-                Self::Ambiguous
-            }
+            (Self::Ambiguous, _)
+            | (_, Self::Ambiguous)
+            | (Self::Operation(_) | Self::Unrecognized { .. }, Self::Operation(_)) => Self::Ambiguous,
             (route @ Self::Operation(_), _) | (_, route @ Self::Operation(_)) => route,
             (route @ Self::Unrecognized { .. }, _) | (_, route @ Self::Unrecognized { .. }) => route,
             (route @ Self::Passing { .. }, Self::Passing { .. }) => route,
@@ -342,6 +343,17 @@ mod tests {
         // Table `tables` in namespace `namespaces`, or table `plan` in namespace `tables` below the prefix `namespaces`.
         assert_eq!(route("POST", "/v1/namespaces/namespaces/tables/tables/plan"), Route::Ambiguous);
         assert_eq!(route("POST", "/v1/namespaces/namespaces/tables/register"), Route::Ambiguous);
+    }
+
+    #[test]
+    fn an_operation_behind_an_unknown_path_below_namespaces_is_ambiguous() {
+        for path in [
+            "/v1/namespaces/a/tables/t/namespaces/b/tables/u",
+            "/v1/namespaces/a/tables/t/v1/namespaces/b/tables/u",
+            "/v1/namespaces/a/v1/namespaces/b/tables/u",
+        ] {
+            assert_eq!(route("GET", path), Route::Ambiguous, "{path}");
+        }
     }
 
     #[test]
