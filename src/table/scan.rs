@@ -494,12 +494,15 @@ fn difficult_string_end(text: &[u8], start: usize, mut at: usize) -> Result<usiz
             b'"' => break,
             b'\\' => at = escape_end(text, at)?,
             0..0x20 => return Err(LoadResultError::json("a control character in a string", at)),
-            byte => {
-                ascii &= byte.is_ascii();
+            _ => {
+                ascii = false;
                 at += 1;
             }
         }
-        at = first_marked(text, at, other_than_plain);
+        at = match ascii {
+            true => first_marked(text, at, other_than_plain),
+            false => first_marked(text, at, other_than_text),
+        };
     }
     if !ascii && let Err(error) = str::from_utf8(&text[start..at]) {
         return Err(LoadResultError::json("is not UTF-8", start + error.valid_up_to()));
@@ -551,11 +554,23 @@ const fn eight(byte: u8) -> u64 {
 /// Marks what is not plain text in a string: quotes, backslashes, control characters and all beyond ASCII.
 #[inline(always)]
 fn other_than_plain(word: u64) -> u64 {
+    (below_text(word) | word) & eight(0x80)
+}
+
+/// Marks what is not text in a string: quotes, backslashes and control characters.
+#[inline(always)]
+fn other_than_text(word: u64) -> u64 {
+    below_text(word) & !word & eight(0x80)
+}
+
+/// Has the high bit set for quotes, backslashes and control characters, and whatever for what is not ASCII.
+#[inline(always)]
+fn below_text(word: u64) -> u64 {
     // The first exchange puts the quote where the blank is and leaves control characters below, so that
     // one subtraction borrows for all of them.
     let quote_or_control = (word ^ eight(b'"' ^ b' ')).wrapping_sub(eight(b' ' + 1));
     let backslash = (word ^ eight(b'\\')).wrapping_sub(eight(1));
-    (quote_or_control | backslash | word) & eight(0x80)
+    quote_or_control | backslash
 }
 
 /// Marks what is no decimal digit.
@@ -576,7 +591,7 @@ fn other_than_blank(word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Every byte at every place of texts up to three words long, against a look at each byte.
+    /// Every byte at every place of texts of up to three words, against a look at each byte.
     fn check_mark(filler: u8, mark: impl Fn(u64) -> u64 + Copy, means: impl Fn(u8) -> bool) {
         for length in 0..=24 {
             for place in 0..length {
@@ -600,6 +615,14 @@ mod tests {
         check_mark(b'x', other_than_plain, special);
         check_mark(b' ', other_than_plain, special);
         check_mark(0x7F, other_than_plain, special);
+    }
+
+    #[test]
+    fn other_than_any_text() {
+        let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+        check_mark(b'x', other_than_text, special);
+        check_mark(0x80, other_than_text, special);
+        check_mark(0xFF, other_than_text, special);
     }
 
     #[test]
