@@ -17,7 +17,7 @@ use std::{
 use axum::{Router, body::Body};
 use http::{Request, Response};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use iceberg_read_restrictions::layer::{ReadRestrictions, RequestBody};
+use iceberg_read_restrictions::layer::{ReadRestrictionsService, RequestBody};
 use support::{etagger::Etagger, *};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, buffer::BufferLayer, limit::ConcurrencyLimitLayer};
 
@@ -119,7 +119,7 @@ impl<B> Service<Request<RequestBody<B>>> for Gatekeeper {
 #[tokio::test]
 async fn readiness_is_the_inner_services() {
     let open = Arc::new(AtomicBool::new(false));
-    let mut service: ReadRestrictions<_> = layer().build().layer(Gatekeeper(open.clone()));
+    let mut service: ReadRestrictionsService<_> = layer().build().layer(Gatekeeper(open.clone()));
     let mut poll = || {
         let mut context = Context::from_waker(std::task::Waker::noop());
         Service::<Request<Body>>::poll_ready(&mut service, &mut context)

@@ -14,7 +14,7 @@ use crate::source::BoxFuture;
 pub(super) type Governed<R, E> = BoxFuture<'static, Result<Response<ResponseBody<R>>, E>>;
 
 pin_project! {
-    /// The future of [`ReadRestrictions`](super::ReadRestrictions): the inner service's own for what is none of the
+    /// The future of [`ReadRestrictionsService`](super::ReadRestrictionsService): the inner service's own for what is none of the
     /// layer's business, without an allocation.
     pub struct ResponseFuture<F, R: Body, E> {
         #[pin]

@@ -11,7 +11,7 @@ use super::{
     error::{Refusal, RequestId},
     headers,
     names::{CatalogName, NameSyntax},
-    service::ReadRestrictions,
+    service::ReadRestrictionsService,
 };
 use crate::{
     cache::{MetadataCache, RevalidationCache},
@@ -62,10 +62,10 @@ impl ReadRestrictionsLayer {
 }
 
 impl<S> Layer<S> for ReadRestrictionsLayer {
-    type Service = ReadRestrictions<S>;
+    type Service = ReadRestrictionsService<S>;
 
-    fn layer(&self, inner: S) -> ReadRestrictions<S> {
-        ReadRestrictions::new(inner, self.shared.clone())
+    fn layer(&self, inner: S) -> ReadRestrictionsService<S> {
+        ReadRestrictionsService::new(inner, self.shared.clone())
     }
 }
 

@@ -107,4 +107,4 @@ pub use error::RefusalCode;
 pub(crate) use etag::InnerState;
 pub use future::ResponseFuture;
 pub use layer::{LayerBuilder, ReadRestrictionsLayer};
-pub use service::ReadRestrictions;
+pub use service::ReadRestrictionsService;

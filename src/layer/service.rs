@@ -26,12 +26,12 @@ use crate::policy::TableIdent;
 
 /// The service that [`ReadRestrictionsLayer`](super::ReadRestrictionsLayer) puts around an inner one.
 #[derive(Clone)]
-pub struct ReadRestrictions<S> {
+pub struct ReadRestrictionsService<S> {
     inner: S,
     shared: Arc<Shared>,
 }
 
-impl<S> ReadRestrictions<S> {
+impl<S> ReadRestrictionsService<S> {
     pub(super) fn new(inner: S, shared: Arc<Shared>) -> Self {
         Self { inner, shared }
     }
@@ -42,7 +42,7 @@ impl<S> ReadRestrictions<S> {
     }
 }
 
-impl<S, B, R> Service<Request<B>> for ReadRestrictions<S>
+impl<S, B, R> Service<Request<B>> for ReadRestrictionsService<S>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Error: Send + 'static,
@@ -78,9 +78,9 @@ where
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for ReadRestrictions<S> {
+impl<S: fmt::Debug> fmt::Debug for ReadRestrictionsService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadRestrictions").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("ReadRestrictionsService").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 

@@ -19,7 +19,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use iceberg_read_restrictions::{
     identity::{Directory, RequestUser},
-    layer::{LayerBuilder, ReadRestrictions, ReadRestrictionsLayer, RequestBody},
+    layer::{LayerBuilder, ReadRestrictionsLayer, ReadRestrictionsService, RequestBody},
     policy::{Format, Governance, InMemoryGovernance},
 };
 use serde_json::Value;
@@ -221,7 +221,7 @@ impl Inner {
     }
 
     /// This service behind a layer.
-    pub fn behind(&self, layer: LayerBuilder) -> ReadRestrictions<Self> {
+    pub fn behind(&self, layer: LayerBuilder) -> ReadRestrictionsService<Self> {
         layer.build().layer(self.clone())
     }
 }
