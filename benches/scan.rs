@@ -65,7 +65,8 @@ fn value_round_trip(body: &[u8]) -> Vec<u8> {
 fn scan(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("scan");
     for (name, bodies) in cases() {
-        let known = LoadResult::read(bodies.bodies[0].clone()).expect("a load result").known_metadata();
+        let earlier = Bytes::copy_from_slice(&bodies.bodies[0]);
+        let known = LoadResult::read(earlier).expect("a load result").known_metadata();
         group.throughput(Throughput::Bytes(bodies.average_length() as u64));
         let mut bench = |candidate: &str, run: &mut dyn FnMut(&Bytes)| {
             group.bench_function(BenchmarkId::new(candidate, name), |bencher| {
