@@ -4,6 +4,11 @@
 
 mod support;
 
+use iceberg_read_restrictions::{
+    ReadRestrictionsLayer,
+    identity::RequestUser,
+    policy::{Assignment, Governance, InMemoryGovernance, ObjectName, PolicyObject, Relation, Tag},
+};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use support::*;
 
@@ -45,4 +50,39 @@ fn requests_sources_and_times_are_counted() {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
     assert!(!text.contains("source_errors_total"));
+}
+
+#[test]
+fn a_policy_that_never_matched_is_seen_as_a_zero() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    metrics::with_local_recorder(&recorder, || {
+        let governance = Governance::builder()
+            .tag(Tag::new("t"))
+            .policy(PolicyObject::row_filter("applies", "filter := true").enabled())
+            .policy(PolicyObject::row_filter("reaches_nothing", "filter := true").enabled())
+            .policy(PolicyObject::row_filter("disabled", "filter := true"))
+            .relation(Relation::new("applies", "t"))
+            .assignment(Assignment::new(ObjectName::catalog("prod"), "t"))
+            .build()
+            .unwrap();
+        let policies = InMemoryGovernance::new(governance);
+        let identity = policies.directory(RequestUser::fixed("alice"));
+        let layer = ReadRestrictionsLayer::builder(policies, identity).catalog("prod");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let service = Inner::table().behind(layer);
+            for _ in 0..2 {
+                send(&service, request("GET", ORDERS, "alice", &[CAPABLE])).await;
+            }
+        });
+    });
+    let text = handle.render();
+    let matches: Vec<_> = text.lines().filter(|line| line.contains("policy_matches_total{")).collect();
+    let line = |policy, count| {
+        format!("iceberg_read_restrictions_policy_matches_total{{policy=\"{policy}\"}} {count}")
+    };
+    let mut matches: Vec<_> = matches.into_iter().map(str::to_owned).collect();
+    matches.sort();
+    assert_eq!(matches, [line("applies", 2), line("reaches_nothing", 0)]);
 }

@@ -265,6 +265,8 @@ impl<I: Inner> Exchange<I> {
     pub(super) fn decide(&self, refusal: Option<&Refusal>, status: Option<u16>) {
         let outcome = self.outcome(refusal);
         measure::decided(self.operation, outcome, refusal.map(|refusal| refusal.code));
+        measure::matched(self.record.resolved.iter().flat_map(|resolved| resolved.resolution.policies()));
+        measure::matched(self.record.reported.iter().map(|reported| &reported.policy));
         measure::reported(&self.record.reported);
         measure::snapshot_age(&*self.shared.policies);
         if outcome == Outcome::Ungoverned && self.record.reported.is_empty() {

@@ -6,9 +6,15 @@
 //! | `iceberg_read_restrictions_source_calls_total` | counter | `source` |
 //! | `iceberg_read_restrictions_source_errors_total` | counter | `source` |
 //! | `iceberg_read_restrictions_report_only_total` | counter | `result` |
+//! | `iceberg_read_restrictions_policy_matches_total` | counter | `policy` |
 //! | `iceberg_read_restrictions_snapshot_age_seconds` | gauge | |
 //! | `iceberg_read_restrictions_scan_seconds` | histogram | |
 //! | `iceberg_read_restrictions_resolve_seconds` | histogram | |
+//!
+//! The sources of this crate start the matches of each enabled policy at zero when they put it in force, so a policy that
+//! never matched is one whose counter is still zero. Labels never hold the name of a subject, a group, a tag or a table.
+
+use std::sync::Arc;
 
 use super::{error::RefusalCode, route::OperationKind};
 use crate::{
@@ -46,6 +52,7 @@ mod facade {
     use std::time::Instant;
 
     use super::*;
+    use crate::policy::MATCHES_COUNTER;
 
     /// An operation came to an end.
     pub(in super::super) fn decided(operation: OperationKind, outcome: Outcome, code: Option<RefusalCode>) {
@@ -71,6 +78,13 @@ mod facade {
         if failed {
             metrics::counter!("iceberg_read_restrictions_source_errors_total", "source" => source.as_str())
                 .increment(1);
+        }
+    }
+
+    /// These policies applied to a load.
+    pub(in super::super) fn matched<'a>(policies: impl Iterator<Item = &'a Arc<str>>) {
+        for policy in policies {
+            metrics::counter!(MATCHES_COUNTER, "policy" => policy.to_string()).increment(1);
         }
     }
 
@@ -109,6 +123,8 @@ mod facade {
     pub(in super::super) fn decided(_: OperationKind, _: Outcome, _: Option<RefusalCode>) {}
 
     pub(in super::super) fn called(_: Source, _: bool) {}
+
+    pub(in super::super) fn matched<'a>(_: impl Iterator<Item = &'a Arc<str>>) {}
 
     pub(in super::super) fn reported(_: &[Reported]) {}
 

@@ -255,6 +255,7 @@ impl Reader {
 
 /// Logs what is in force from now on, and what is in the file and takes no part.
 fn announce(path: &Path, governance: &Governance) {
+    governance.count_from_zero();
     let path = path.display();
     tracing::info!(%path, revision = %governance.revision(), "governance file in force");
     for policy in governance.policies().iter().filter(|policy| policy.compiled.is_none()) {

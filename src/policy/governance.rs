@@ -22,6 +22,10 @@ use crate::{
     source::{BoxFuture, Revision, SourceError},
 };
 
+/// Counts the loads that a policy applied to.
+#[cfg(feature = "metrics")]
+pub(crate) const MATCHES_COUNTER: &str = "iceberg_read_restrictions_policy_matches_total";
+
 /// A valid policy-on-tag model: one immutable snapshot of tags, policies, relations, assignments and groups.
 ///
 /// Policies are bound to tags, and tags are assigned to objects: catalogs, namespaces, tables and columns.
@@ -246,6 +250,17 @@ impl Governance {
     ) -> BoxFuture<'a, Result<Arc<EffectivePolicies>, SourceError>> {
         Box::pin(ready(Ok(self.effective_policies_of(request.table))))
     }
+
+    /// Starts a counter for every policy that could apply, so that one which never does is seen as a zero.
+    #[cfg(feature = "metrics")]
+    pub(super) fn count_from_zero(&self) {
+        for policy in self.policies.iter().filter(|policy| policy.enabled && policy.compiled.is_some()) {
+            metrics::counter!(MATCHES_COUNTER, "policy" => policy.name.to_string()).increment(0);
+        }
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    pub(super) fn count_from_zero(&self) {}
 
     /// Whether nothing at all is declared.
     pub(super) fn is_empty(&self) -> bool {

@@ -20,6 +20,7 @@ pub struct InMemoryGovernance(Arc<ArcSwap<Governance>>);
 impl InMemoryGovernance {
     /// Puts a model in force.
     pub fn new(governance: Governance) -> Self {
+        governance.count_from_zero();
         Self(Arc::new(ArcSwap::from_pointee(governance)))
     }
 
@@ -30,6 +31,7 @@ impl InMemoryGovernance {
 
     /// Puts another model in force, for every load whose policies are asked for from now on.
     pub fn replace(&self, governance: Governance) {
+        governance.count_from_zero();
         self.0.store(Arc::new(governance));
     }
 

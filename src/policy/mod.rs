@@ -29,6 +29,8 @@ pub use content::{ContentError, compile};
 pub use document::Format;
 pub use error::{GovernanceError, GovernanceProblem};
 pub use file::GovernanceFile;
+#[cfg(feature = "metrics")]
+pub(crate) use governance::MATCHES_COUNTER;
 pub use governance::{DeclaredPolicy, Governance};
 pub use memory::InMemoryGovernance;
 pub use model::{Assignment, PolicyObject, Relation, Selector, Tag};
