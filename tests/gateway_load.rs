@@ -304,7 +304,7 @@ async fn rewrite_governance(load: Arc<Load>, file: PathBuf) -> usize {
 async fn restart_upstream(load: Arc<Load>, mut upstream: Upstream, catalog: Catalog) -> (usize, Upstream) {
     let mut times = 0;
     while !load.is_over() {
-        for _ in 0..20 {
+        for _ in 0..5 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             drop(upstream.received());
         }
