@@ -100,7 +100,7 @@ impl Directory {
             }
         };
         let mut subject = Subject::new(name, revision);
-        subject.extensions_mut().insert(Snapshot { groups, memberships });
+        subject.snapshot = Some(Snapshot { groups, memberships });
         Some(subject)
     }
 }
@@ -115,7 +115,7 @@ impl IdentitySource for Directory {
         subject: &'a Subject,
         groups: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Memberships, SourceError>> {
-        let answers = match subject.extensions().get::<Snapshot>() {
+        let answers = match &subject.snapshot {
             Some(snapshot) => snapshot.memberships(subject, groups),
             None => Err(SourceError::new("the subject is not one of this directory")),
         };
@@ -133,7 +133,7 @@ impl fmt::Debug for Directory {
 
 /// What a subject keeps for the questions about its memberships.
 #[derive(Clone)]
-struct Snapshot {
+pub(super) struct Snapshot {
     groups: Arc<Groups>,
     memberships: Pinned,
 }
@@ -149,24 +149,25 @@ enum Pinned {
 
 impl Snapshot {
     fn memberships(&self, subject: &Subject, groups: &[&str]) -> Result<Memberships, SourceError> {
-        let answers: Result<Vec<_>, _> =
-            groups.iter().map(|group| Ok((String::from(*group), self.membership(subject, group)?))).collect();
-        Ok(Memberships::new(subject.revision().clone(), answers?))
+        let mut answers = Vec::with_capacity(groups.len());
+        for group in groups {
+            answers.push(self.membership(subject, group)?);
+        }
+        Ok(Memberships::of_shared(subject.revision().clone(), answers))
     }
 
-    fn membership(&self, subject: &Subject, group: &str) -> Result<Membership, SourceError> {
-        let is_member = match &self.memberships {
-            Pinned::OfRequest(None) => {
-                return Err(SourceError::new("the request does not tell the groups of its user"));
-            }
-            Pinned::OfRequest(Some(told)) => self.groups.members(group).map(|_| told.contains(group)),
-            Pinned::OfGroups => self.groups.members(group).map(|members| members.contains(subject.name())),
+    fn membership(&self, subject: &Subject, group: &str) -> Result<(Arc<str>, Membership), SourceError> {
+        if let Pinned::OfRequest(None) = &self.memberships {
+            return Err(SourceError::new("the request does not tell the groups of its user"));
+        }
+        let Some((name, members)) = self.groups.get(group) else {
+            return Ok((group.into(), Membership::UnknownGroup));
         };
-        Ok(match is_member {
-            None => Membership::UnknownGroup,
-            Some(true) => Membership::Member,
-            Some(false) => Membership::NotMember,
-        })
+        let is_member = match &self.memberships {
+            Pinned::OfRequest(told) => told.as_ref().is_some_and(|told| told.contains(group)),
+            Pinned::OfGroups => members.contains(subject.name()),
+        };
+        Ok((Arc::clone(name), if is_member { Membership::Member } else { Membership::NotMember }))
     }
 }
 

@@ -1,11 +1,14 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::source::{Digest, Revision};
 
 /// One snapshot of groups and their members: flat, and names are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
-    members: BTreeMap<String, BTreeSet<String>>,
+    members: BTreeMap<Arc<str>, BTreeSet<String>>,
     revision: Revision,
 }
 
@@ -17,8 +20,9 @@ impl Groups {
         M: IntoIterator<Item = T>,
         T: Into<String>,
     {
-        let mut members: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut members: BTreeMap<Arc<str>, BTreeSet<String>> = BTreeMap::new();
         for (name, names) in groups {
+            let name: String = name.into();
             members.entry(name.into()).or_default().extend(names.into_iter().map(Into::into));
         }
         let groups: Vec<_> = members.iter().collect();
@@ -37,12 +41,17 @@ impl Groups {
 
     /// The names of the groups that exist, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.members.keys().map(String::as_str)
+        self.members.keys().map(|name| &**name)
     }
 
     /// The members of a group; `None` when there is no such group.
     pub fn members(&self, group: &str) -> Option<&BTreeSet<String>> {
         self.members.get(group)
+    }
+
+    /// A group with its name as it is kept here.
+    pub(super) fn get(&self, group: &str) -> Option<(&Arc<str>, &BTreeSet<String>)> {
+        self.members.get_key_value(group)
     }
 
     /// The digest of names and members: equal groups have equal revisions.

@@ -1,7 +1,8 @@
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
+use super::directory::Snapshot;
 use crate::source::{BoxFuture, Revision, SourceError};
 
 /// Tells who sends a request and which groups that subject belongs to.
@@ -56,13 +57,15 @@ pub struct Subject {
     name: Arc<str>,
     revision: Revision,
     extensions: Extensions,
+    /// What the crate's own source wants to find again, without a detour over extensions.
+    pub(super) snapshot: Option<Snapshot>,
 }
 
 impl Subject {
     /// A subject by the name that `session_user()` stands for, with the identity revision that it was
     /// read from. A name that is empty or only white space counts as no subject.
     pub fn new(name: impl Into<Arc<str>>, revision: Revision) -> Self {
-        Self { name: name.into(), revision, extensions: Extensions::new() }
+        Self { name: name.into(), revision, extensions: Extensions::new(), snapshot: None }
     }
 
     /// The name that `session_user()` stands for, exactly as it was authenticated.
@@ -115,13 +118,22 @@ pub enum Membership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memberships {
     revision: Revision,
-    answers: BTreeMap<String, Membership>,
+    /// Sorted by group, each once.
+    answers: Box<[(Arc<str>, Membership)]>,
 }
 
 impl Memberships {
     /// Answers that were read from the snapshot `revision`.
     pub fn new(revision: Revision, answers: impl IntoIterator<Item = (String, Membership)>) -> Self {
-        Self { revision, answers: answers.into_iter().collect() }
+        Self::of_shared(revision, answers.into_iter().map(|(group, answer)| (group.into(), answer)).collect())
+    }
+
+    /// The same with names that somebody else has too. The last answer for a group counts.
+    pub(super) fn of_shared(revision: Revision, mut answers: Vec<(Arc<str>, Membership)>) -> Self {
+        answers.reverse();
+        answers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        answers.dedup_by(|(next, _), (first, _)| next == first);
+        Self { revision, answers: answers.into() }
     }
 
     /// The identity revision that the answers were read from.
@@ -131,11 +143,14 @@ impl Memberships {
 
     /// The answer for `group`; a group without an answer is unknown.
     pub fn of(&self, group: &str) -> Membership {
-        self.answers.get(group).copied().unwrap_or(Membership::UnknownGroup)
+        match self.answers.binary_search_by_key(&group, |(name, _)| name) {
+            Ok(found) => self.answers[found].1,
+            Err(_) => Membership::UnknownGroup,
+        }
     }
 
     /// All answers, by group name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Membership)> {
-        self.answers.iter().map(|(group, answer)| (group.as_str(), *answer))
+        self.answers.iter().map(|(group, answer)| (&**group, *answer))
     }
 }

@@ -12,7 +12,7 @@ pub struct AuthenticatedUser(pub String);
 /// The name is taken exactly as it stands there: no trimming, no case folding, no decoding. A name that is
 /// empty or only white space is no user.
 #[derive(Clone)]
-pub struct RequestUser(FromRequest<String>);
+pub struct RequestUser(FromRequest<Arc<str>>);
 
 /// How something is read from a request that may not have it.
 pub(super) type FromRequest<T> = Arc<dyn Fn(&Parts) -> Option<T> + Send + Sync>;
@@ -20,14 +20,14 @@ pub(super) type FromRequest<T> = Arc<dyn Fn(&Parts) -> Option<T> + Send + Sync>;
 impl RequestUser {
     /// The [`AuthenticatedUser`] in the request's extensions.
     pub fn extension() -> Self {
-        Self::extension_with(|request| request.extensions.get().map(|AuthenticatedUser(name)| name.clone()))
+        Self(Arc::new(|request| request.extensions.get().map(|AuthenticatedUser(name)| name.as_str().into())))
     }
 
     /// What a closure makes of the request, for authentication that leaves something else behind.
     ///
     /// The closure must read nothing that the caller could have written.
     pub fn extension_with(read: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(read))
+        Self(Arc::new(move |request| read(request).map(Arc::from)))
     }
 
     /// A header that a trusted proxy sets, and takes away when a caller sends it.
@@ -35,17 +35,17 @@ impl RequestUser {
     /// There is no user when the header is absent, has several lines, or is not UTF-8: which of several
     /// lines the proxy wrote cannot be known.
     pub fn header(name: HeaderName) -> Self {
-        Self::extension_with(move |request| single_line(request, &name).map(str::to_owned))
+        Self(Arc::new(move |request| single_line(request, &name).map(Arc::from)))
     }
 
     /// One user for every request, for engines that have one login.
     pub fn fixed(name: impl Into<String>) -> Self {
-        let name = name.into();
-        Self::extension_with(move |_| Some(name.clone()))
+        let name: Arc<str> = name.into().into();
+        Self(Arc::new(move |_| Some(Arc::clone(&name))))
     }
 
     /// The user of a request.
-    pub fn of(&self, request: &Parts) -> Option<String> {
+    pub fn of(&self, request: &Parts) -> Option<Arc<str>> {
         (self.0)(request).filter(|name| !name.trim().is_empty())
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     const USER: HeaderName = HeaderName::from_static("x-forwarded-user");
 
-    fn of_lines(lines: &[&[u8]]) -> Option<String> {
+    fn of_lines(lines: &[&[u8]]) -> Option<Arc<str>> {
         let (mut parts, ()) = Request::new(()).into_parts();
         for line in lines {
             parts.headers.append(USER, HeaderValue::from_bytes(line).unwrap());

@@ -238,8 +238,10 @@ impl Governance {
     ///
     /// Worked out once for each object that carries tags; later calls clone an `Arc`.
     pub fn effective_policies_of(&self, table: &TableIdent) -> Arc<EffectivePolicies> {
-        let chain = self.objects.chain(table);
-        let answer = chain.answer.get_or_init(|| Arc::new(self.work_out(&chain.assigned, chain.columns)));
+        let answer = self.objects.answer(table).get_or_init(|| {
+            let chain = self.objects.chain(table);
+            Arc::new(self.work_out(&chain.assigned, chain.columns))
+        });
         Arc::clone(answer)
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Objects {
 /// An index into the assignments of the model.
 pub(super) type AssignmentIndex = usize;
 
-type Answer = OnceLock<Arc<EffectivePolicies>>;
+pub(super) type Answer = OnceLock<Arc<EffectivePolicies>>;
 
 /// A catalog or a namespace.
 #[derive(Debug, Default)]
@@ -45,8 +45,6 @@ pub(super) struct Chain<'a> {
     pub(super) assigned: Vec<&'a [AssignmentIndex]>,
     /// The assignments on its columns.
     pub(super) columns: Option<&'a BTreeMap<Arc<str>, Vec<AssignmentIndex>>>,
-    /// The place of the answer.
-    pub(super) answer: &'a Answer,
 }
 
 impl Objects {
@@ -67,23 +65,45 @@ impl Objects {
         assigned.push(index);
     }
 
-    /// The chain of a table, whether or not the tree knows it.
-    pub(super) fn chain(&self, ident: &TableIdent) -> Chain<'_> {
-        let mut level = &self.root;
-        let mut assigned = Vec::with_capacity(ident.namespace.len() + 2);
-        for name in [&ident.catalog].into_iter().chain(&ident.namespace) {
-            let Some(inner) = level.levels.get(name) else {
-                return Chain { assigned, columns: None, answer: &level.answer };
-            };
-            level = inner;
-            assigned.push(&*level.assigned);
-        }
-        match level.tables.get(&ident.name) {
-            None => Chain { assigned, columns: None, answer: &level.answer },
-            Some(table) => {
-                assigned.push(&table.assigned);
-                Chain { assigned, columns: Some(&table.columns), answer: &table.answer }
-            }
+    /// The place of the answer about a table, whether or not the tree knows it.
+    pub(super) fn answer(&self, ident: &TableIdent) -> &Answer {
+        match self.walk(ident, |_| {}) {
+            Reached::Table(table) => &table.answer,
+            Reached::Level(level) => &level.answer,
         }
     }
+
+    /// The chain of a table, whether or not the tree knows it.
+    pub(super) fn chain(&self, ident: &TableIdent) -> Chain<'_> {
+        let mut assigned = Vec::with_capacity(ident.namespace.len() + 2);
+        match self.walk(ident, |level| assigned.push(&*level.assigned)) {
+            Reached::Table(table) => {
+                assigned.push(&table.assigned);
+                Chain { assigned, columns: Some(&table.columns) }
+            }
+            Reached::Level(_) => Chain { assigned, columns: None },
+        }
+    }
+
+    /// Goes from the catalog towards a table, as far as the tree reaches, and shows every level on the way.
+    fn walk<'a>(&'a self, ident: &TableIdent, mut pass: impl FnMut(&'a Level)) -> Reached<'a> {
+        let mut level = &self.root;
+        for name in [&ident.catalog].into_iter().chain(&ident.namespace) {
+            match level.levels.get(name) {
+                Some(inner) => level = inner,
+                None => return Reached::Level(level),
+            }
+            pass(level);
+        }
+        match level.tables.get(&ident.name) {
+            Some(table) => Reached::Table(table),
+            None => Reached::Level(level),
+        }
+    }
+}
+
+/// Where the way to a table ends.
+enum Reached<'a> {
+    Table(&'a Table),
+    Level(&'a Level),
 }

@@ -1,9 +1,6 @@
 //! The masks of a load: of every current top-level field, and of those that only older schemas have.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use super::{
     ConflictRule,
@@ -16,7 +13,7 @@ use crate::{
     expression::{ExpressionError, Rule, Span},
     policy::{EffectivePolicies, EffectivePolicy, ObjectName, Policy, Selection},
     restriction::{Action, ActionError, Projection},
-    table::{Field, LoadResult, Schema, Type},
+    table::{Field, History, LoadResult, Schema},
 };
 
 /// A mask on one field with everything that led to it.
@@ -43,20 +40,20 @@ pub(super) fn resolve_masks(
     if masks.is_empty() {
         return Ok(Vec::new());
     }
-    let older = table.older_schemas().map_err(ResolveError::Table)?;
-    masks.check_named_columns(table.schema(), &older)?;
+    let (schema, history) = (table.schema(), table.history().map_err(ResolveError::Table)?);
+    let lists: Vec<_> = schema.fields().map(|field| masks.of_current(field.name)).collect();
+    masks.check_named_columns(schema, history)?;
     let mut resolved = Vec::new();
-    for field in table.schema().fields() {
-        let lists = [masks.of(field.name)];
-        resolved.extend(resolve_field(field, None, &lists, conflict)?);
+    for (field, list) in schema.fields().zip(lists) {
+        resolved.extend(resolve_field(field, None, &[list], conflict)?);
     }
-    for past in past_fields(table.schema(), &older) {
-        let lists: Vec<_> = past.names.iter().map(|name| masks.of(name)).collect();
-        resolved.extend(resolve_field(past.latest, Some(past.latest.name), &lists, conflict)?);
+    for past in history.past_fields() {
+        let lists: Vec<_> = past.names().map(|name| masks.of(name)).collect();
+        let latest = past.latest();
+        resolved.extend(resolve_field(latest, Some(latest.name), &lists, conflict)?);
     }
-    let field_ids = resolved.iter().map(|mask| mask.projection.field_id);
-    check_nested_ids(field_ids, table.schema(), &older)?;
-    resolved.sort_by_key(|mask| mask.projection);
+    check_nested_ids(resolved.iter().map(|mask| mask.projection.field_id), history)?;
+    resolved.sort_unstable_by_key(|mask| mask.projection);
     Ok(resolved)
 }
 
@@ -89,18 +86,15 @@ pub(super) fn shaken_off<'a>(
 /// Whether a current column passes the test, or one that only older schemas have; those are looked at only if
 /// they have to tell, and pass when they cannot be read.
 fn has_column(table: &LoadResult, test: impl Fn(&str) -> bool) -> bool {
-    let current = table.schema();
-    current.fields().any(|field| test(field.name))
-        || table.older_schemas().map_or(true, |older| {
-            let mut past = older.iter().flat_map(Schema::fields);
-            past.any(|field| current.field_by_id(field.id).is_none() && test(field.name))
-        })
+    table.schema().fields().any(|field| test(field.name))
+        || table.history().map_or(true, |history| history.past_fields().any(|past| past.names().any(&test)))
 }
 
 /// The masks that apply to the subject, by the name of the column.
 pub(super) struct Masks<'a> {
     inherited: MaskList<'a>,
-    columns: BTreeMap<&'a str, MaskList<'a>>,
+    /// Sorted by name.
+    columns: Vec<(&'a str, MaskList<'a>)>,
 }
 
 /// The masks of one column, before it is known which field that is.
@@ -108,6 +102,8 @@ pub(super) struct Masks<'a> {
 pub(super) struct MaskList<'a> {
     choices: Vec<MaskChoice<'a>>,
     policies: Arc<[Arc<Provenance>]>,
+    /// Whether the current schema has the column.
+    is_current: Cell<bool>,
 }
 
 /// One mask policy, resolved for the subject.
@@ -135,20 +131,30 @@ impl<'a> Masks<'a> {
     }
 
     fn is_empty(&self) -> bool {
-        self.inherited.choices.is_empty() && self.columns.values().all(|list| list.choices.is_empty())
+        self.inherited.choices.is_empty() && self.columns.iter().all(|(_, list)| list.choices.is_empty())
     }
 
     pub fn of(&self, name: &str) -> &MaskList<'a> {
-        self.columns.get(name).unwrap_or(&self.inherited)
+        match self.columns.binary_search_by_key(&name, |(column, _)| column) {
+            Ok(found) => &self.columns[found].1,
+            Err(_) => &self.inherited,
+        }
+    }
+
+    fn of_current(&self, name: &str) -> &MaskList<'a> {
+        let list = self.of(name);
+        list.is_current.set(true);
+        list
     }
 
     /// A column that an assignment names for a mask must be a current field, or a dropped one; a field
-    /// that lives on under another name would silently lose its mask.
-    fn check_named_columns(&self, current: &Schema, older: &[Schema]) -> Result<(), ResolveError> {
-        for (name, list) in &self.columns {
+    /// that lives on under another name would silently lose its mask. The current ones were
+    /// [asked for](Self::of_current) before.
+    fn check_named_columns(&self, current: &Schema, history: &History) -> Result<(), ResolveError> {
+        for (name, list) in self.columns.iter().filter(|(_, list)| !list.is_current.get()) {
             let named = list.choices.iter().find(|choice| is_named(&choice.provenance.selections));
             if let Some(choice) = named {
-                check_named_column(name, &choice.effective.policy.name, current, older)?;
+                check_past_name(name, &choice.effective.policy.name, current, history)?;
             }
         }
         Ok(())
@@ -172,7 +178,7 @@ impl<'a> MaskList<'a> {
             return Ok(Self::default());
         }
         let policies = choices.iter().map(|choice| choice.provenance.clone()).collect();
-        Ok(Self { choices, policies })
+        Ok(Self { choices, policies, is_current: Cell::default() })
     }
 }
 
@@ -208,22 +214,18 @@ pub(super) fn is_named(selections: &[Selection]) -> bool {
     selections.iter().any(|selection| selection.from.column.is_some())
 }
 
-/// A named column of which a policy masks the values must be found.
-pub(super) fn check_named_column(
+/// A column of which a policy masks the values, and that the current schema does not have, must have been dropped.
+pub(super) fn check_past_name(
     name: &str,
     policy: &Arc<str>,
     current: &Schema,
-    older: &[Schema],
+    history: &History,
 ) -> Result<(), ResolveError> {
-    if current.fields_by_name(name).next().is_some() {
-        return Ok(());
-    }
     let (policy, column) = (policy.clone(), Arc::from(name));
-    let mut past = older.iter().flat_map(|schema| schema.fields_by_name(name)).peekable();
-    if past.peek().is_none() {
+    let Some(lives_on) = history.former_name(name) else {
         return Err(ResolveError::ColumnNotFound { policy, column });
-    }
-    match past.find_map(|field| current.field_by_id(field.id)) {
+    };
+    match lives_on.and_then(|id| current.field_by_id(id)) {
         Some(renamed) => Err(ResolveError::ColumnRenamed { policy, column, now: renamed.name.into() }),
         None => Ok(()),
     }
@@ -309,42 +311,15 @@ fn united(lists: &[&MaskList<'_>]) -> Arc<[Arc<Provenance>]> {
     united.into()
 }
 
-/// A top-level field that the current schema does not have.
-pub(super) struct PastField<'a> {
-    pub names: BTreeSet<&'a str>,
-    /// As the last schema of the list that holds it has it.
-    pub latest: Field<'a>,
-}
-
-pub(super) fn past_fields<'a>(current: &Schema, older: &'a [Schema]) -> Vec<PastField<'a>> {
-    let mut past: BTreeMap<i32, PastField<'a>> = BTreeMap::new();
-    for field in older.iter().flat_map(Schema::fields) {
-        if current.field_by_id(field.id).is_some() {
-            continue;
-        }
-        let entry = past.entry(field.id).or_insert(PastField { names: BTreeSet::new(), latest: field });
-        entry.names.insert(field.name);
-        entry.latest = field;
-    }
-    past.into_values().collect()
-}
-
 /// A projection on an id that is also used below the top level would reach something else as well.
 pub(super) fn check_nested_ids(
-    field_ids: impl Iterator<Item = i32> + Clone,
-    current: &Schema,
-    older: &[Schema],
+    mut field_ids: impl Iterator<Item = i32>,
+    history: &History,
 ) -> Result<(), ResolveError> {
-    let is_nested = |field: Field<'_>| !matches!(field.r#type, Type::Primitive(_));
-    for schema in std::iter::once(current).chain(older) {
-        if !schema.fields().any(is_nested) {
-            continue;
-        }
-        if let Some(field_id) = field_ids.clone().find(|id| schema.has_nested_id(*id)) {
-            return Err(ResolveError::NestedFieldId { field_id });
-        }
+    match field_ids.find(|id| history.has_nested_id(*id)) {
+        Some(field_id) => Err(ResolveError::NestedFieldId { field_id }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// `tag `pii` on namespace `prod`.`sales``, for the administrator who has to find it.

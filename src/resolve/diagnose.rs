@@ -9,7 +9,7 @@ use std::{
 use super::{
     ConflictRule, ResolveRequest, Resolver,
     bind::{Binder, Context},
-    columns::{Masks, check_agreement, check_named_column, check_nested_ids, is_named, misfit, past_fields},
+    columns::{Masks, check_agreement, check_nested_ids, check_past_name, is_named, misfit},
     context,
     error::ResolveError,
     report::{keep, report},
@@ -20,7 +20,7 @@ use crate::{
     identity::{Memberships, Subject},
     policy::{EffectivePolicies, EffectivePolicy, Policy, PolicyType},
     restriction::Action,
-    table::{Field, LoadResult, Schema},
+    table::{Field, History, LoadResult, Schema},
 };
 
 /// What a diagnosis is made of.
@@ -52,13 +52,13 @@ pub(super) fn diagnose(resolver: &Resolver, request: DiagnoseRequest<'_>) -> Vec
     let DiagnoseRequest { policies, table, subjects } = request;
     let mut findings = Findings::default();
     findings.bind(policies, table.schema());
-    match table.older_schemas() {
+    match table.history() {
         Err(error) if policies.all().any(is_mask) => findings.push(ResolveError::Table(error), true, None),
         // Nobody asks for the older schemas then.
         Err(_) => {}
-        Ok(older) => {
-            let columns = MaskedColumns::of(policies, table.schema(), &older);
-            findings.columns(policies, &columns, &older);
+        Ok(history) => {
+            let columns = MaskedColumns::of(policies, table.schema(), history);
+            findings.columns(policies, &columns, history);
             for (index, (subject, memberships)) in subjects.iter().enumerate() {
                 let request = ResolveRequest {
                     policies,
@@ -95,18 +95,17 @@ struct MaskedColumn<'a> {
 }
 
 impl<'a> MaskedColumns<'a> {
-    fn of(policies: &EffectivePolicies, current: &'a Schema, older: &'a [Schema]) -> Self {
+    fn of(policies: &EffectivePolicies, current: &'a Schema, history: &'a History) -> Self {
         let enforced =
             |name: &str| masks_of(policies, name).iter().filter(|effective| effective.policy.enforce).count();
         let column = |field: Field<'a>, names: Vec<&'a str>| {
             let contested = names.iter().map(|name| enforced(name)).sum::<usize>() > 1;
             MaskedColumn { field, names, contested }
         };
-        let past = past_fields(current, older).into_iter();
         let all = current
             .fields()
             .map(|field| column(field, vec![field.name]))
-            .chain(past.map(|past| column(past.latest, past.names.into_iter().collect())))
+            .chain(history.past_fields().map(|past| column(past.latest(), past.names().collect())))
             .collect();
         Self { current, all }
     }
@@ -161,11 +160,12 @@ impl Findings {
 
     /// Holds every action of every mask against every column that it reaches, and looks for the columns
     /// that assignments name.
-    fn columns(&mut self, policies: &EffectivePolicies, columns: &MaskedColumns<'_>, older: &[Schema]) {
-        for (name, list) in &policies.columns {
+    fn columns(&mut self, policies: &EffectivePolicies, columns: &MaskedColumns<'_>, history: &History) {
+        let is_current = |name: &str| columns.current.fields_by_name(name).next().is_some();
+        for (name, list) in policies.columns.iter().filter(|(name, _)| !is_current(name)) {
             for effective in list.iter().filter(|effective| is_named(&effective.selections)) {
                 let policy = &effective.policy;
-                if let Err(error) = check_named_column(name, &policy.name, columns.current, older) {
+                if let Err(error) = check_past_name(name, &policy.name, columns.current, history) {
                     self.push_about(policy, error);
                 }
             }
@@ -185,7 +185,7 @@ impl Findings {
                 }
             }
         }
-        if let Err(error) = check_nested_ids(field_ids.iter().copied(), columns.current, older) {
+        if let Err(error) = check_nested_ids(field_ids.iter().copied(), history) {
             self.push(error, true, None);
         }
     }

@@ -81,7 +81,7 @@ impl<'a> UpstreamMember<'a> {
             (Some(theirs), None) => Some(theirs.text.to_owned()),
             (None, ours) => ours.map(|ours| Wire(ours).to_string()),
         };
-        Ok(Member { projections: united.projections(), row_filter }.to_string())
+        Ok(Member { projections: united.projections(), row_filter }.to_json())
     }
 
     /// The parts as they are, or why they cannot be told; `None` for `null`.

@@ -3,7 +3,10 @@
 //! Readers disagree about nulls, NaN and the sign of zero in comparisons, so a leaf on which they do goes out
 //! with guards that make every reader answer alike.
 
-use std::{fmt, slice};
+use std::{
+    fmt::{self, Write},
+    slice,
+};
 
 use super::{
     action::{Action, Projection},
@@ -11,6 +14,12 @@ use super::{
     predicate::{ComparisonOperator, Connective, Predicate, Reference, SetOperator, UnaryOperator},
     syntax,
 };
+
+/// A short row filter with everything around it.
+const USUAL_FILTER: usize = 256;
+
+/// `,{"action":"mask-to-fixed-value","field-id":2147483647}`, and some.
+const LONGEST_PROJECTION: usize = 64;
 
 /// What a reader has to enforce on one table: which rows it may show, and what it must do to which columns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,7 +73,7 @@ impl ReadRestrictions {
     /// The object as compact JSON, empty parts left out.
     pub fn to_json(&self) -> String {
         let row_filter = self.row_filter.as_ref().map(Wire);
-        Member { projections: &self.projections, row_filter }.to_string()
+        Member { projections: &self.projections, row_filter }.to_json()
     }
 }
 
@@ -74,23 +83,35 @@ pub(super) struct Member<'a, F> {
     pub(super) row_filter: Option<F>,
 }
 
-impl<F: fmt::Display> fmt::Display for Member<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("{")?;
+impl<F: fmt::Display> Member<'_, F> {
+    /// Straight into a string, because there may be a projection for each of a thousand columns.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = String::with_capacity(USUAL_FILTER + LONGEST_PROJECTION * self.projections.len());
+        json.push('{');
         if !self.projections.is_empty() {
-            f.write_str(r#""required-column-projections":["#)?;
+            json.push_str(r#""required-column-projections":["#);
             for (index, Projection { field_id, action }) in self.projections.iter().enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                write!(f, r#"{comma}{{"action":"{action}","field-id":{field_id}}}"#)?;
+                json.push_str(if index == 0 { r#"{"action":""# } else { r#",{"action":""# });
+                json.push_str(action.name());
+                json.push_str(r#"","field-id":"#);
+                push(&mut json, field_id);
+                json.push('}');
             }
-            f.write_str("]")?;
+            json.push(']');
         }
         if let Some(row_filter) = &self.row_filter {
-            let comma = if self.projections.is_empty() { "" } else { "," };
-            write!(f, r#"{comma}"required-row-filter":{row_filter}"#)?;
+            json.push_str(if self.projections.is_empty() { "" } else { "," });
+            json.push_str(r#""required-row-filter":"#);
+            push(&mut json, row_filter);
         }
-        f.write_str("}")
+        json.push('}');
+        json
     }
+}
+
+fn push(json: &mut String, value: &impl fmt::Display) {
+    // A string takes everything.
+    let _ = write!(json, "{value}");
 }
 
 /// One field id, two actions.

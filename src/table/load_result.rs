@@ -1,12 +1,18 @@
 //! The facts of a load result, as `Order of events, loadTable`, step 5 has them.
 
-use std::{ops::Range, str, sync::Arc};
+use std::{
+    mem,
+    ops::Range,
+    str,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     error::LoadResultError,
-    scan::Scanner,
+    history::{History, HistoryBuilder},
+    scan::{RawString, Scanner},
     schema::Schema,
     schema_json::{first_repeat, once, read_schema, required},
 };
@@ -18,6 +24,9 @@ const SHORTEST_FIELD: usize = r#"{"id":1,"name":"","required":true,"type":""}"#.
 
 /// Lists of schemas up to this length take one allocation.
 const USUAL_SCHEMAS: usize = 16;
+
+/// Longer parts of a body are not copied.
+const LONGEST_COPY: usize = 32 << 10;
 
 /// A `LoadTableResult` of the Iceberg REST catalog API, read strictly and without a change to its bytes.
 ///
@@ -37,42 +46,71 @@ pub struct LoadResult {
     body: Bytes,
     /// The first byte behind the opening brace of the body.
     inside: usize,
-    metadata_location: Option<String>,
+    metadata_location: Option<Text>,
     read_restrictions: Option<(Range<usize>, Box<str>)>,
     metadata: Range<usize>,
     facts: Arc<Metadata>,
+}
+
+/// A string of the body.
+#[derive(Clone, Debug)]
+enum Text {
+    /// It stands there as it is.
+    Plain(Range<usize>),
+    /// It has escapes.
+    Decoded(String),
 }
 
 /// What there is to know of the `metadata` member. Places count from its first byte.
 #[derive(Debug)]
 struct Metadata {
     table_uuid: Option<String>,
-    schema: Schema,
+    places: Places,
+    schemas: Arc<Schemas>,
+}
+
+/// Where the values of `schemas` and of `schema` stand.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    listed: Option<Range<usize>>,
+    single: Option<Range<usize>>,
+}
+
+/// What the metadata say about schemas. Metadata that say it in the same words share it.
+#[derive(Debug)]
+struct Schemas {
+    format_version: i32,
+    current_schema_id: Option<i32>,
+    current: Schema,
     /// The deprecated `schema`, when `schemas` says which one is current.
     beside: Option<SchemaHead>,
     older: Vec<SchemaHead>,
+    /// Worked out when it is asked for.
+    history: OnceLock<History>,
 }
 
 /// Metadata that were read before, so that the same text need not be looked at again.
-///
-/// It keeps the body that it came from alive as a whole, with the credentials that may be in it.
 #[derive(Clone, Debug)]
 pub struct KnownMetadata {
-    body: Bytes,
-    place: Range<usize>,
+    text: Bytes,
     facts: Arc<Metadata>,
+    size: usize,
 }
 
 impl KnownMetadata {
-    /// How many bytes it keeps alive.
+    /// About how many bytes it keeps alive.
     pub fn size(&self) -> usize {
-        self.body.len()
+        self.size
     }
 
     /// Passes over the metadata that come next, if they are these.
     fn find(&self, scanner: &mut Scanner<'_>) -> Option<(Range<usize>, Arc<Metadata>)> {
-        let found = scanner.skip_known(&self.body[self.place.clone()])?;
+        let found = scanner.skip_known(&self.text)?;
         Some((found, Arc::clone(&self.facts)))
+    }
+
+    fn value_at(&self, place: &Option<Range<usize>>) -> Option<&[u8]> {
+        place.clone().map(|place| &self.text[place])
     }
 }
 
@@ -101,12 +139,13 @@ impl LoadResult {
             b"metadata" => {
                 let found = match known.and_then(|known| known.find(scanner)) {
                     Some(found) => found,
-                    None => Metadata::read(&body, scanner)?,
+                    None => Metadata::read(&body, scanner, known)?,
                 };
                 once(&mut metadata, "metadata", name, found)
             }
             b"metadata-location" => {
                 let location = read_optional_string(scanner, "metadata-location")?;
+                let location = location.map(|raw| Text::of(raw, "metadata-location")).transpose()?;
                 once(&mut metadata_location, "metadata-location", name, location)
             }
             b"read-restrictions" => {
@@ -141,7 +180,7 @@ impl LoadResult {
     pub fn read_metadata(metadata: Bytes) -> Result<Self> {
         const BEFORE: &[u8] = b"{\"metadata\":";
         let mut scanner = Scanner::new(&metadata, 0);
-        let (range, facts) = Metadata::read(&metadata, &mut scanner)?;
+        let (range, facts) = Metadata::read(&metadata, &mut scanner, None)?;
         scanner.end()?;
         let mut body = BytesMut::with_capacity(BEFORE.len() + range.len() + 1);
         body.put_slice(BEFORE);
@@ -169,7 +208,11 @@ impl LoadResult {
 
     /// Where the metadata file lies, if there is one: a staged table has none.
     pub fn metadata_location(&self) -> Option<&str> {
-        self.metadata_location.as_deref()
+        match self.metadata_location.as_ref()? {
+            // Known to be UTF-8 since it was read.
+            Text::Plain(place) => str::from_utf8(&self.body[place.clone()]).ok(),
+            Text::Decoded(text) => Some(text),
+        }
     }
 
     /// Where the value of `metadata` stands in the body.
@@ -177,9 +220,18 @@ impl LoadResult {
         self.metadata.clone()
     }
 
-    /// What [`LoadResult::read_knowing`] takes to read the next load result of the same table.
+    /// What [`LoadResult::read_knowing`] takes to read the next load result of the same table. It keeps the whole
+    /// body alive; [`LoadResult::into_slices`] is for those who keep it for long.
     pub fn known_metadata(&self) -> KnownMetadata {
-        KnownMetadata { body: self.body.clone(), place: self.metadata(), facts: Arc::clone(&self.facts) }
+        self.known(self.body.slice(self.metadata()), self.body.len())
+    }
+
+    /// Metadata in a buffer of so many bytes.
+    fn known(&self, text: Bytes, buffer: usize) -> KnownMetadata {
+        let Places { listed, single } = &self.facts.places;
+        // What was read out of the schemas is about as long as their text.
+        let schemas: usize = listed.iter().chain(single).map(ExactSizeIterator::len).sum();
+        KnownMetadata { text, facts: Arc::clone(&self.facts), size: buffer + schemas }
     }
 
     /// Whether these are the metadata that were known when it was read, and so were not read again.
@@ -189,7 +241,7 @@ impl LoadResult {
 
     /// The current schema.
     pub fn schema(&self) -> &Schema {
-        &self.facts.schema
+        &self.facts.schemas.current
     }
 
     /// The schemas that are not current, in the order of the list. They are read only now, as strictly as
@@ -202,18 +254,49 @@ impl LoadResult {
     ///
     /// When one of them cannot be understood.
     pub fn older_schemas(&self) -> Result<Vec<Schema>> {
-        let read = |head: &SchemaHead, member| head.read_schema(&self.body, self.metadata.start, member);
-        let mut older = Vec::with_capacity(self.facts.older.len() + 1);
-        if let Some(head) = &self.facts.beside {
-            let schema = read(head, "schema")?;
-            if !schema.has_same_fields(&self.facts.schema) {
-                older.push(schema);
+        let mut older = Vec::with_capacity(self.facts.schemas.older.len() + 1);
+        self.each_older_schema(|schema| older.push(schema))?;
+        Ok(older)
+    }
+
+    /// What the older schemas add to the current one. Worked out once for all load results that say the
+    /// same about their schemas and were read [knowing](LoadResult::read_knowing) each other.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LoadResult::older_schemas`].
+    pub fn history(&self) -> Result<&History> {
+        let schemas = &self.facts.schemas;
+        if let Some(history) = schemas.history.get() {
+            return Ok(history);
+        }
+        let mut history = HistoryBuilder::new(&schemas.current);
+        self.each_older_schema(|schema| history.add(&schema))?;
+        Ok(schemas.history.get_or_init(|| history.build()))
+    }
+
+    /// Whether both say the same about schemas for certain. Load results that were not read
+    /// [knowing](LoadResult::read_knowing) each other may do so unnoticed.
+    pub fn shares_schemas_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.facts.schemas, &other.facts.schemas)
+    }
+
+    fn each_older_schema(&self, mut each: impl FnMut(Schema)) -> Result<()> {
+        let Metadata { places, schemas, .. } = &*self.facts;
+        let start = |place: &Option<Range<usize>>| {
+            self.metadata.start + place.as_ref().map_or(0, |place| place.start)
+        };
+        if let Some(head) = &schemas.beside {
+            let schema = head.read_schema(&self.body, start(&places.single), "schema")?;
+            if !schema.has_same_fields(&schemas.current) {
+                each(schema);
             }
         }
-        for head in &self.facts.older {
-            older.push(read(head, "schemas")?);
+        let start = start(&places.listed);
+        for head in &schemas.older {
+            each(head.read_schema(&self.body, start, "schemas")?);
         }
-        Ok(older)
+        Ok(())
     }
 
     /// The text of the `read-restrictions` that the body has already, `null` too.
@@ -224,18 +307,91 @@ impl LoadResult {
     /// The body with this JSON text as its one `read-restrictions` member. It takes the place of the value
     /// that was there, or else becomes the first member. No other byte changes, and none is copied.
     pub fn splice(&self, member: &str) -> [Bytes; 3] {
+        let Insertion { place, before, after } = self.insertion();
+        [
+            self.body.slice(..place.start),
+            [before, member, after].concat().into(),
+            self.body.slice(place.end..),
+        ]
+    }
+
+    /// The body to send, with this member as by [`splice`](Self::splice) or as it is; and its metadata, to keep
+    /// for the next load result of the same table.
+    ///
+    /// What is kept holds nothing of what stands around the metadata, which may be credentials: a short text is
+    /// copied, and a long one stays in its buffer, from which everything else is moved out. Only if somebody
+    /// else holds a part of that buffer does it stay as it is.
+    pub fn into_slices(mut self, member: Option<&str>) -> ([Bytes; 3], KnownMetadata) {
+        let slices = |load: &Self| match member {
+            Some(member) => load.splice(member),
+            None => [load.body.clone(), Bytes::new(), Bytes::new()],
+        };
+        let surroundings = self.body.len() - self.metadata.len();
+        if self.metadata.len() <= LONGEST_COPY {
+            let text = Bytes::copy_from_slice(&self.body[self.metadata()]);
+            let known = self.known(text, self.metadata.len());
+            return (slices(&self), known);
+        }
+        if surroundings > LONGEST_COPY {
+            return (slices(&self), self.known_metadata());
+        }
+        match mem::take(&mut self.body).try_into_mut() {
+            Ok(mut buffer) => {
+                let [before, after] = self.surroundings(&buffer, member);
+                buffer[..self.metadata.start].fill(b' ');
+                buffer[self.metadata.end..].fill(b' ');
+                let known =
+                    self.known(buffer.freeze().slice(self.metadata()), surroundings + self.metadata.len());
+                ([before, known.text.clone(), after], known)
+            }
+            Err(shared) => {
+                self.body = shared;
+                (slices(&self), self.known_metadata())
+            }
+        }
+    }
+
+    /// What stands before and behind the metadata in this copy of the body, with the member put in.
+    fn surroundings(&self, body: &[u8], member: Option<&str>) -> [Bytes; 2] {
+        let (start, end) = (self.metadata.start, self.metadata.end);
+        let Some(member) = member else {
+            return [&body[..start], &body[end..]].map(Bytes::copy_from_slice);
+        };
+        let Insertion { place, before, after } = self.insertion();
+        let spliced = |range: Range<usize>| {
+            let (head, tail) = (&body[range.start..place.start], &body[place.end..range.end]);
+            [head, before.as_bytes(), member.as_bytes(), after.as_bytes(), tail].concat().into()
+        };
+        match place.start < start {
+            true => [spliced(0..start), Bytes::copy_from_slice(&body[end..])],
+            false => [Bytes::copy_from_slice(&body[..start]), spliced(end..body.len())],
+        }
+    }
+
+    /// Where the member is put in.
+    fn insertion(&self) -> Insertion {
         match &self.read_restrictions {
-            Some((range, _)) => [
-                self.body.slice(..range.start),
-                Bytes::copy_from_slice(member.as_bytes()),
-                self.body.slice(range.end..),
-            ],
+            Some((place, _)) => Insertion { place: place.clone(), before: "", after: "" },
             // The body has at least its metadata, so a comma is right.
-            None => [
-                self.body.slice(..self.inside),
-                ["\"read-restrictions\":", member, ","].concat().into(),
-                self.body.slice(self.inside..),
-            ],
+            None => {
+                Insertion { place: self.inside..self.inside, before: "\"read-restrictions\":", after: "," }
+            }
+        }
+    }
+}
+
+/// A place in the body for the value of `read-restrictions`, and what has to stand around the value.
+struct Insertion {
+    place: Range<usize>,
+    before: &'static str,
+    after: &'static str,
+}
+
+impl Text {
+    fn of(raw: RawString<'_>, member: &'static str) -> Result<Self> {
+        match raw.plain_place() {
+            Some(place) => Ok(Self::Plain(place)),
+            None => raw.decode(member).map(Self::Decoded),
         }
     }
 }
@@ -244,14 +400,14 @@ impl LoadResult {
 #[derive(Debug)]
 struct SchemaHead {
     id: Option<i32>,
-    /// Counted from the first byte of the metadata.
+    /// Counted from the first byte of the value of `schemas` or `schema`.
     place: usize,
     columns: usize,
 }
 
 impl SchemaHead {
-    /// Passes over a schema, a value of `member`, in the metadata that begins at `start`.
-    fn read(scanner: &mut Scanner<'_>, member: &'static str, start: usize) -> Result<Self> {
+    /// Passes over a schema in the value of `member` that begins at `value`.
+    fn read(scanner: &mut Scanner<'_>, member: &'static str, value: usize) -> Result<Self> {
         scanner.peek()?;
         let place = scanner.offset();
         let (mut id, mut kind, mut columns) = (None, None, None);
@@ -264,7 +420,7 @@ impl SchemaHead {
         required(kind, "type", place)?;
         // What is counted may be anything yet, and room is made only for as many columns as can be.
         let columns = required(columns, "fields", place)?.min((scanner.offset() - place) / SHORTEST_FIELD);
-        Ok(Self { id, place: place - start, columns })
+        Ok(Self { id, place: place - value, columns })
     }
 
     /// The id, or the one that Iceberg's readers take for a schema of format version 1 without.
@@ -272,28 +428,77 @@ impl SchemaHead {
         self.id.unwrap_or_default()
     }
 
-    fn read_schema(&self, text: &[u8], start: usize, member: &'static str) -> Result<Schema> {
-        read_schema(&mut Scanner::new(text, start + self.place), member, self.columns)
+    fn read_schema(&self, text: &[u8], value: usize, member: &'static str) -> Result<Schema> {
+        read_schema(&mut Scanner::new(text, value + self.place), member, self.columns)
+    }
+}
+
+/// A value about schemas.
+#[derive(Debug)]
+enum Value<T> {
+    Read(T),
+    /// It is the one that the known metadata have, so nobody has looked into it.
+    Known,
+}
+
+impl<T> Value<T> {
+    fn is_known(&self) -> bool {
+        matches!(self, Self::Known)
+    }
+
+    fn read(self) -> Option<T> {
+        match self {
+            Self::Read(value) => Some(value),
+            Self::Known => None,
+        }
     }
 }
 
 /// The members of the metadata that count, before it is settled which schema is current.
 #[derive(Default)]
 struct Members {
+    /// Where the metadata begin.
+    start: usize,
     format_version: Option<i32>,
     table_uuid: Option<Option<String>>,
     /// With its place.
     current_schema_id: Option<(i32, usize)>,
-    schemas: Option<Vec<SchemaHead>>,
-    schema: Option<SchemaHead>,
+    places: Places,
+    schemas: Option<Value<Vec<SchemaHead>>>,
+    schema: Option<Value<SchemaHead>>,
 }
 
 impl Metadata {
-    /// Reads the metadata that comes next in `text`, and says where it stands.
-    fn read(text: &[u8], scanner: &mut Scanner<'_>) -> Result<(Range<usize>, Arc<Self>)> {
+    /// Reads the metadata that comes next in `text`, and says where it stands. What it says about schemas is
+    /// not read again if the known metadata say the same.
+    fn read(
+        text: &[u8],
+        scanner: &mut Scanner<'_>,
+        known: Option<&KnownMetadata>,
+    ) -> Result<(Range<usize>, Arc<Self>)> {
         scanner.peek()?;
         let start = scanner.offset();
-        let mut members = Members::default();
+        let mut members = Members::read(scanner, start, known)?;
+        let shared = known.and_then(|known| members.schemas_of(known));
+        if shared.is_none() && members.has_known_values() {
+            scanner.go_back(start);
+            members = Members::read(scanner, start, None)?;
+        }
+        let (table_uuid, places) = (members.table_uuid.take().flatten(), members.places.clone());
+        let schemas = match shared {
+            Some(schemas) => schemas,
+            None => Arc::new(members.settle(text)?),
+        };
+        Ok((start..scanner.offset(), Arc::new(Self { table_uuid, places, schemas })))
+    }
+}
+
+impl Members {
+    fn read(scanner: &mut Scanner<'_>, start: usize, known: Option<&KnownMetadata>) -> Result<Self> {
+        let mut members = Self { start, ..Self::default() };
+        let known = known.map(|known| (known, &known.facts.places));
+        let known_schemas = known.and_then(|(known, places)| known.value_at(&places.listed));
+        let known_schema = known.and_then(|(known, places)| known.value_at(&places.single));
         scanner.object("metadata", |scanner, name| match name.text {
             b"format-version" => {
                 let version = scanner.integer("format-version")?;
@@ -304,88 +509,171 @@ impl Metadata {
             }
             b"table-uuid" => {
                 let uuid = read_optional_string(scanner, "table-uuid")?;
+                let uuid = uuid.map(|raw| raw.decode("table-uuid")).transpose()?;
                 once(&mut members.table_uuid, "table-uuid", name, uuid)
             }
             b"current-schema-id" => {
                 let id = scanner.integer("current-schema-id")?;
                 once(&mut members.current_schema_id, "current-schema-id", name, (id, name.offset))
             }
-            b"schemas" => once(&mut members.schemas, "schemas", name, read_schemas(scanner, start)?),
+            b"schemas" => {
+                let (place, heads) = read_or_know(scanner, known_schemas, read_schemas)?;
+                members.places.listed = Some(place.start - start..place.end - start);
+                once(&mut members.schemas, "schemas", name, heads)
+            }
             b"schema" => {
-                let schema = SchemaHead::read(scanner, "schema", start)?;
-                once(&mut members.schema, "schema", name, schema)
+                let read = |scanner: &mut Scanner<'_>, value| SchemaHead::read(scanner, "schema", value);
+                let (place, head) = read_or_know(scanner, known_schema, read)?;
+                members.places.single = Some(place.start - start..place.end - start);
+                once(&mut members.schema, "schema", name, head)
             }
             _ => scanner.skip().map(drop),
         })?;
-        let facts = members.settle(text, start)?;
-        Ok((start..scanner.offset(), Arc::new(facts)))
+        Ok(members)
+    }
+
+    fn has_known_values(&self) -> bool {
+        self.schemas.as_ref().is_some_and(Value::is_known)
+            || self.schema.as_ref().is_some_and(Value::is_known)
+    }
+
+    /// What the known metadata say about schemas, if these say the same in the same words.
+    fn schemas_of(&self, known: &KnownMetadata) -> Option<Arc<Schemas>> {
+        let Metadata { places, schemas, .. } = &*known.facts;
+        let same_schemas = match &self.schemas {
+            Some(value) => value.is_known(),
+            None => places.listed.is_none(),
+        };
+        let same_schema = match &self.schema {
+            Some(value) => value.is_known(),
+            None => places.single.is_none(),
+        };
+        (same_schemas
+            && same_schema
+            && self.format_version == Some(schemas.format_version)
+            && self.current_schema_id.map(|(id, _)| id) == schemas.current_schema_id)
+            .then(|| Arc::clone(schemas))
+    }
+
+    /// Settles which schema is current and reads it.
+    fn settle(self, text: &[u8]) -> Result<Schemas> {
+        let Self { start, current_schema_id, places, .. } = self;
+        let format_version = required(self.format_version, "format-version", start)?;
+        let value = |place: Option<Range<usize>>| start + place.map_or(0, |place| place.start);
+        let found = FoundSchemas {
+            text,
+            start,
+            listed_at: value(places.listed),
+            listed: self.schemas.and_then(Value::read),
+            single_at: value(places.single),
+            single: self.schema.and_then(Value::read),
+            current_id: current_schema_id,
+        };
+        found.check_ids(format_version)?;
+        let has_current_id = found.listed.is_some() && current_schema_id.is_some();
+        let (current, place) = match has_current_id || format_version > 1 {
+            true => found.listed_schema()?,
+            false => found.deprecated_schema()?,
+        };
+        let mut older = found.listed.unwrap_or_default();
+        if let Some(place) = place {
+            older.remove(place);
+        }
+        let beside = found.single.filter(|_| has_current_id);
+        let current_schema_id = current_schema_id.map(|(id, _)| id);
+        let history = OnceLock::new();
+        Ok(Schemas { format_version, current_schema_id, current, beside, older, history })
     }
 }
 
-impl Members {
-    /// Settles which schema is current and reads it.
-    fn settle(self, text: &[u8], start: usize) -> Result<Metadata> {
-        let version = required(self.format_version, "format-version", start)?;
-        self.check_ids(version, start)?;
-        let has_current_id = self.schemas.is_some() && self.current_schema_id.is_some();
-        let (schema, current) = match has_current_id || version > 1 {
-            true => self.listed_schema(text, start)?,
-            false => self.deprecated_schema(text, start)?,
-        };
-        let mut older = self.schemas.unwrap_or_default();
-        if let Some(current) = current {
-            older.remove(current);
-        }
-        let beside = self.schema.filter(|_| has_current_id);
-        Ok(Metadata { table_uuid: self.table_uuid.flatten(), schema, beside, older })
+/// All schemas of the metadata, found but not read.
+struct FoundSchemas<'a> {
+    text: &'a [u8],
+    /// Where the metadata begin.
+    start: usize,
+    /// Where the value of `schemas` begins.
+    listed_at: usize,
+    listed: Option<Vec<SchemaHead>>,
+    /// Where the value of `schema` begins.
+    single_at: usize,
+    single: Option<SchemaHead>,
+    /// With its place.
+    current_id: Option<(i32, usize)>,
+}
+
+impl FoundSchemas<'_> {
+    fn listed(&self) -> &[SchemaHead] {
+        self.listed.as_deref().unwrap_or_default()
     }
 
     /// No two schemas of the list may have one id, and since format version 2 each has one.
-    fn check_ids(&self, version: i32, start: usize) -> Result<()> {
-        let listed = self.schemas.as_deref().unwrap_or_default();
-        if let Some(nameless) = listed.iter().find(|head| head.id.is_none() && version > 1) {
-            return Err(LoadResultError::member("schema-id", "is missing", start + nameless.place));
+    fn check_ids(&self, format_version: i32) -> Result<()> {
+        let nameless = |head: &&SchemaHead| head.id.is_none() && format_version > 1;
+        if let Some(nameless) = self.listed().iter().find(nameless) {
+            return Err(LoadResultError::member("schema-id", "is missing", self.listed_at + nameless.place));
         }
-        let mut ids: Vec<_> = listed.iter().map(|head| (head.id(), start + head.place)).collect();
-        match first_repeat(&mut ids) {
+        if self.listed().len() < 2 {
+            return Ok(());
+        }
+        let ids = self.listed().iter().map(|head| (head.id(), self.listed_at + head.place));
+        match first_repeat(&mut ids.collect::<Vec<_>>()) {
             Some(offset) => Err(LoadResultError::member("schema-id", "is that of another schema", offset)),
             None => Ok(()),
         }
     }
 
+    fn read_listed(&self, place: usize) -> Result<Schema> {
+        self.listed()[place].read_schema(self.text, self.listed_at, "schemas")
+    }
+
     /// The schema that `current-schema-id` names, and its place in the list.
-    fn listed_schema(&self, text: &[u8], start: usize) -> Result<(Schema, Option<usize>)> {
-        let listed = required(self.schemas.as_ref(), "schemas", start)?;
-        let (id, offset) = required(self.current_schema_id, "current-schema-id", start)?;
-        let place = listed
+    fn listed_schema(&self) -> Result<(Schema, Option<usize>)> {
+        required(self.listed.as_ref(), "schemas", self.start)?;
+        let (id, offset) = required(self.current_id, "current-schema-id", self.start)?;
+        let place = self
+            .listed()
             .iter()
             .position(|head| head.id() == id)
             .ok_or_else(|| LoadResultError::member("current-schema-id", "names no schema", offset))?;
-        Ok((listed[place].read_schema(text, start, "schemas")?, Some(place)))
+        Ok((self.read_listed(place)?, Some(place)))
     }
 
     /// The `schema` of format version 1, and which one of the list is the same, if there is a list.
     ///
     /// Some readers would take that one instead, so it must not differ.
-    fn deprecated_schema(&self, text: &[u8], start: usize) -> Result<(Schema, Option<usize>)> {
-        let head = required(self.schema.as_ref(), "schema", start)?;
-        let schema = head.read_schema(text, start, "schema")?;
-        let wrong = |what| Err(LoadResultError::member("schema", what, start + head.place));
-        if self.current_schema_id.is_some_and(|(id, _)| id != head.id()) {
+    fn deprecated_schema(&self) -> Result<(Schema, Option<usize>)> {
+        let head = required(self.single.as_ref(), "schema", self.start)?;
+        let schema = head.read_schema(self.text, self.single_at, "schema")?;
+        let wrong = |what| Err(LoadResultError::member("schema", what, self.single_at));
+        if self.current_id.is_some_and(|(id, _)| id != head.id()) {
             return wrong("is not the one that `current-schema-id` names");
         }
-        let listed = self.schemas.as_deref().unwrap_or_default();
-        let twin = match listed {
+        let twin = match self.listed() {
             [] => return Ok((schema, None)),
             [_] => Some(0),
-            _ => listed.iter().position(|other| other.id() == head.id()),
+            listed => listed.iter().position(|other| other.id() == head.id()),
         };
         let Some(twin) = twin else { return wrong("is not in `schemas`") };
-        match listed[twin].read_schema(text, start, "schemas")?.has_same_fields(&schema) {
+        match self.read_listed(twin)?.has_same_fields(&schema) {
             true => Ok((schema, Some(twin))),
             false => wrong("differs from the one in `schemas`"),
         }
     }
+}
+
+/// Passes over a value and says where it stands, and what is in it unless it is the known one.
+fn read_or_know<T>(
+    scanner: &mut Scanner<'_>,
+    known: Option<&[u8]>,
+    read: impl FnOnce(&mut Scanner<'_>, usize) -> Result<T>,
+) -> Result<(Range<usize>, Value<T>)> {
+    scanner.peek()?;
+    let start = scanner.offset();
+    let value = match known.and_then(|known| scanner.skip_known(known)) {
+        Some(_) => Value::Known,
+        None => Value::Read(read(scanner, start)?),
+    };
+    Ok((start..scanner.offset(), value))
 }
 
 fn count_elements(scanner: &mut Scanner<'_>, member: &'static str) -> Result<usize> {
@@ -397,18 +685,21 @@ fn count_elements(scanner: &mut Scanner<'_>, member: &'static str) -> Result<usi
     Ok(count)
 }
 
-fn read_schemas(scanner: &mut Scanner<'_>, start: usize) -> Result<Vec<SchemaHead>> {
+fn read_schemas(scanner: &mut Scanner<'_>, value: usize) -> Result<Vec<SchemaHead>> {
     let mut heads = Vec::with_capacity(USUAL_SCHEMAS);
     scanner.array("schemas", |scanner| {
-        heads.push(SchemaHead::read(scanner, "schemas", start)?);
+        heads.push(SchemaHead::read(scanner, "schemas", value)?);
         Ok(())
     })?;
     Ok(heads)
 }
 
-fn read_optional_string(scanner: &mut Scanner<'_>, member: &'static str) -> Result<Option<String>> {
+fn read_optional_string<'a>(
+    scanner: &mut Scanner<'a>,
+    member: &'static str,
+) -> Result<Option<RawString<'a>>> {
     match scanner.peek()? {
         b'n' => scanner.skip().map(|_| None),
-        _ => scanner.string_value(member)?.decode(member).map(Some),
+        _ => scanner.string_value(member).map(Some),
     }
 }

@@ -2,6 +2,7 @@
 //! everything stands. Nothing here knows HTTP or policies.
 
 mod error;
+mod history;
 mod load_result;
 mod recognize;
 mod scan;
@@ -10,6 +11,7 @@ mod schema_json;
 mod types;
 
 pub use error::LoadResultError;
+pub use history::{History, PastField};
 pub use load_result::{KnownMetadata, LoadResult};
 pub use recognize::is_load_result;
 pub use schema::{Field, Schema, SchemaBuilder};

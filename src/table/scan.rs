@@ -40,6 +40,11 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
+    /// Stands on an earlier byte again, one that was reached at this depth.
+    pub fn go_back(&mut self, offset: usize) {
+        self.at = offset;
+    }
+
     /// Makes sure that nothing but white space is left.
     pub fn end(&mut self) -> Result<()> {
         self.at = whitespace_end(self.text, self.at);
@@ -125,12 +130,12 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
-    /// Passes over an object that was read before at the same depth, if exactly that comes next.
-    pub fn skip_known(&mut self, object: &[u8]) -> Option<Range<usize>> {
+    /// Passes over an object or array that was read before at the same depth, if exactly that comes next.
+    pub fn skip_known(&mut self, value: &[u8]) -> Option<Range<usize>> {
         self.peek().ok()?;
         let start = self.at;
-        self.text[start..].starts_with(object).then(|| {
-            self.at += object.len();
+        self.text[start..].starts_with(value).then(|| {
+            self.at += value.len();
             start..self.at
         })
     }
@@ -190,6 +195,11 @@ impl<'a> RawString<'a> {
     /// Where it stands.
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Where what it says stands, if that is what stands there: a string without escapes.
+    pub fn plain_place(&self) -> Option<Range<usize>> {
+        (!self.escaped).then(|| self.offset..self.offset + self.raw.len())
     }
 
     /// Adds what it says to `out`. The string is the value of `member`; a lone surrogate, which no Rust

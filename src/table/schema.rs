@@ -62,9 +62,10 @@ impl Schema {
     /// Whether a field below the top level has this full name, such as `addr.zip`. The elements of lists
     /// and the values of maps count with and without their own part of the path, as Iceberg names them.
     pub fn has_nested_path(&self, path: &str) -> bool {
-        self.fields().any(|field| {
-            rest_of_path(path, field.name).is_some_and(|rest| has_path_below(field.r#type, rest))
-        })
+        path.contains('.')
+            && self.fields().any(|field| {
+                rest_of_path(path, field.name).is_some_and(|rest| has_path_below(field.r#type, rest))
+            })
     }
 
     /// The first of some field ids that may not have a projection beside the others: the key of a map, or a
@@ -76,6 +77,15 @@ impl Schema {
     /// Whether a field below the top level has this id.
     pub fn has_nested_id(&self, id: i32) -> bool {
         self.fields.iter().any(|entry| has_id_below(&entry.r#type, id))
+    }
+
+    /// The ids of all fields below the top level.
+    pub(super) fn nested_ids(&self) -> Vec<i32> {
+        let mut ids = Vec::new();
+        for entry in &self.fields {
+            add_ids_below(&entry.r#type, &mut ids);
+        }
+        ids
     }
 
     /// Whether ids, names, types and `required` are the same, field by field.
@@ -196,5 +206,21 @@ fn has_id_below(r#type: &Type, id: i32) -> bool {
         Type::Struct(fields) => fields.iter().any(has),
         Type::List(element) => has(element),
         Type::Map(key, value) => has(key) || has(value),
+    }
+}
+
+fn add_ids_below(r#type: &Type, ids: &mut Vec<i32>) {
+    let mut add = |field: &NestedField| {
+        ids.push(field.id);
+        add_ids_below(&field.r#type, ids);
+    };
+    match r#type {
+        Type::Primitive(_) => {}
+        Type::Struct(fields) => fields.iter().for_each(add),
+        Type::List(element) => add(element),
+        Type::Map(key, value) => {
+            add(key);
+            add(value);
+        }
     }
 }
