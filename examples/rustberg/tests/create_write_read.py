@@ -11,8 +11,12 @@ from pyiceberg.types import LongType, NestedField, StringType
 server, etl_key, alice_key, bob_key = sys.argv[1:]
 
 
+# A gateway in front cannot see whose key it is, so the clients say it; a real one has that from a proxy or a token.
+USERS = {etl_key: "etl", alice_key: "alice", bob_key: "bob"}
+
+
 def catalog(key, **properties):
-    return RestCatalog("lake", uri=server, token=key, **properties)
+    return RestCatalog("lake", uri=server, token=key, **{"header.X-Forwarded-User": USERS[key]}, **properties)
 
 
 def declaring(key):
