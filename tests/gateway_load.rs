@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -115,8 +115,8 @@ struct Load {
     requests: usize,
     deadline: Instant,
     sent: AtomicUsize,
-    /// Set before the upstream goes away and a while longer than it is away.
-    disturbed: AtomicBool,
+    /// Odd from before the upstream goes away until a while after it is back.
+    disturbances: AtomicUsize,
     answers: Mutex<BTreeMap<&'static str, usize>>,
 }
 
@@ -136,9 +136,9 @@ impl Load {
         while !self.is_over() {
             let number = self.sent.fetch_add(1, Ordering::Relaxed);
             let kind = Kind::of(number);
-            let before = self.disturbed.load(Ordering::SeqCst);
+            let before = self.disturbances.load(Ordering::SeqCst);
             let answer = fetch(&client, self.address, kind.request(number, tag.as_deref())).await;
-            let disturbed = before || self.disturbed.load(Ordering::SeqCst);
+            let disturbed = before % 2 == 1 || self.disturbances.load(Ordering::SeqCst) != before;
             match answer {
                 Ok((status, etag, body)) => {
                     self.count(kind.check(number, status, &body, disturbed));
@@ -309,12 +309,12 @@ async fn restart_upstream(load: Arc<Load>, mut upstream: Upstream, catalog: Cata
             drop(upstream.received());
         }
         let address = upstream.address;
-        load.disturbed.store(true, Ordering::SeqCst);
+        load.disturbances.fetch_add(1, Ordering::SeqCst);
         upstream.stop().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         upstream = start_upstream(address, &catalog).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        load.disturbed.store(false, Ordering::SeqCst);
+        load.disturbances.fetch_add(1, Ordering::SeqCst);
         times += 1;
     }
     (times, upstream)
@@ -371,7 +371,7 @@ async fn nothing_is_shown_unrestricted_and_nothing_grows() {
         requests: setting("GATEWAY_LOAD_REQUESTS", 4_000),
         deadline: begun + Duration::from_secs(setting("GATEWAY_LOAD_SECONDS", 60) as u64),
         sent: AtomicUsize::new(0),
-        disturbed: AtomicBool::new(false),
+        disturbances: AtomicUsize::new(0),
         answers: Mutex::default(),
     });
 
