@@ -18,6 +18,12 @@ use crate::{
 /// What an entry takes beside the bytes that are counted.
 const ENTRY_BYTES: usize = 1024;
 
+/// Longer bodies are kept in the buffer that they came in.
+const LONGEST_COPY: usize = 64 << 10;
+
+/// The largest buffer that hyper reads a connection into, of which a body that came in one frame is a slice.
+const READ_BUFFER: usize = 8192 + 4096 * 100;
+
 /// A load without its caller: two with the same key are usually answered with the same metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LoadKey {
@@ -34,7 +40,7 @@ pub(crate) struct MetadataCache(Cache<LoadKey, KnownMetadata>);
 
 impl MetadataCache {
     pub(crate) fn new(max_bytes: u64) -> Self {
-        let weigh = |key: &LoadKey, known: &KnownMetadata| weight(key.bytes() + known.size());
+        let weigh = |key: &LoadKey, known: &KnownMetadata| weight(key.bytes() + kept_alive(known.size()));
         Self(Cache::builder().weigher(weigh).max_capacity(max_bytes).build())
     }
 
@@ -63,7 +69,7 @@ pub(crate) struct Revalidation {
 pub(crate) struct RevalidationKey {
     pub load: LoadKey,
     pub subject: Box<str>,
-    pub delegation: Vec<HeaderValue>,
+    pub delegation: Vec<Box<[u8]>>,
     pub inner_tag: Box<[u8]>,
 }
 
@@ -74,9 +80,9 @@ pub(crate) struct RevalidationCache(Cache<RevalidationKey, Revalidation>);
 impl RevalidationCache {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let weigh = |key: &RevalidationKey, value: &Revalidation| {
-            let delegation: usize = key.delegation.iter().map(HeaderValue::len).sum();
+            let delegation: usize = key.delegation.iter().map(|value| value.len()).sum();
             let key = key.load.bytes() + key.subject.len() + delegation + key.inner_tag.len();
-            weight(key + value.load.body().len())
+            weight(key + kept_alive(value.load.body().len()))
         };
         Self(Cache::builder().weigher(weigh).max_capacity(max_bytes).build())
     }
@@ -95,6 +101,17 @@ impl LoadKey {
         let names = [&self.table.catalog, &self.table.name].into_iter().chain(&self.table.namespace);
         names.map(String::len).sum::<usize>() + self.lead.len() + self.query.as_deref().map_or(0, str::len)
     }
+}
+
+/// A load result to be kept. A small body that came in one frame would keep a buffer alive that may be a hundred times
+/// as long.
+pub(crate) fn keep(load: &LoadResult) -> LoadResult {
+    if load.body().len() <= LONGEST_COPY { load.in_own_buffer() } else { load.clone() }
+}
+
+/// What a body that is kept takes, at most.
+fn kept_alive(body: usize) -> usize {
+    if body <= LONGEST_COPY { body } else { body.max(READ_BUFFER) }
 }
 
 fn weight(bytes: usize) -> u32 {
@@ -127,6 +144,23 @@ mod tests {
         cache.0.run_pending_tasks().await;
         assert!(cache.get(&key("large")).await.is_none());
         assert!(cache.0.weighted_size() <= 64 << 10);
+    }
+
+    #[test]
+    fn what_is_small_is_kept_without_the_buffer_that_it_was_read_into() {
+        let body = |metadata: usize| {
+            let schema = r#"{"type":"struct","fields":[]}"#;
+            let padding = "x".repeat(metadata);
+            format!(r#"{{"metadata":{{"format-version":1,"schema":{schema},"x":"{padding}"}}}}"#)
+        };
+        for (size, is_copied) in [(100, true), (LONGEST_COPY, false)] {
+            let read = bytes::Bytes::from(body(size) + &" ".repeat(READ_BUFFER));
+            let load = LoadResult::read(read.slice(..body(size).len())).unwrap();
+            let kept = keep(&load);
+            assert_eq!(kept.body(), load.body());
+            assert_eq!(kept.body().as_ptr() != read.as_ptr(), is_copied);
+            assert!(kept.has_metadata(&load.known_metadata()));
+        }
     }
 
     #[tokio::test]

@@ -409,3 +409,35 @@ async fn nothing_is_shown_unrestricted_and_nothing_grows() {
         .await;
     drop(upstream);
 }
+
+/// hyper reads small answers into the large buffer that a large one left it with, and a slice keeps a whole buffer alive.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn small_tables_are_not_kept_in_buffers_of_large_ones() {
+    const SMALL: &str = r#"{"metadata-location":"s3://bucket/1.json","metadata":{"format-version":2,"current-schema-id":0,"schemas":[{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"region","type":"string","required":false},{"id":2,"name":"owner","type":"string","required":false},{"id":3,"name":"phone","type":"string","required":false}]}]}}"#;
+    let large =
+        load_result(1).replace(r#""config""#, &format!(r#""padding":"{}","config""#, "x".repeat(1 << 20)));
+    let upstream = Upstream::start(move |request: Request<Incoming>| {
+        let body = if request.uri().path() == ORDERS { SMALL.into() } else { large.clone() };
+        async {
+            let mut response = json(body);
+            response.headers_mut().insert(header::ETAG, header::HeaderValue::from_static("\"1\""));
+            response
+        }
+    })
+    .await;
+    let gateway = Gateway::start(&upstream.url(), "").await;
+    let pid = gateway.child.id().unwrap();
+    gateway.get(COUNTRIES, &[]).await;
+    let before = Size::of(pid);
+    for number in 0..300 {
+        assert_eq!(gateway.get(COUNTRIES, &[]).await.status, 200);
+        // Somebody else each time, so that each answer is kept for itself.
+        let stranger = format!("user-{number}");
+        let small = gateway.orders(&stranger).await;
+        assert_eq!(filtered_by(&small.body), Some(stranger));
+    }
+    let after = Size::of(pid);
+    println!("size of the gateway: before {before:?}, after {after:?}");
+    assert!(after.resident_kib < before.resident_kib + GROWTH_KIB, "from {before:?} to {after:?}");
+}

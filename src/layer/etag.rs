@@ -200,7 +200,7 @@ pub(super) struct Representation<'a> {
     pub metadata_location: Option<&'a str>,
     pub query: Option<&'a str>,
     /// All lines of `X-Iceberg-Access-Delegation`.
-    pub delegation: &'a [HeaderValue],
+    pub delegation: &'a [Box<[u8]>],
     pub subject: &'a str,
     pub identity_revision: &'a Revision,
     pub policy_revision: &'a Revision,
@@ -233,11 +233,11 @@ impl Representation<'_> {
         slots.list(self.table.namespace.iter().map(String::as_bytes));
         slots.text(&self.table.name);
         slots.text(self.lead);
-        slots.list(self.inner.tags.iter().map(HeaderValue::as_bytes));
+        slots.list(self.inner.tags.iter().map(AsRef::as_ref));
         slots.optional(self.metadata_location.map(str::as_bytes));
         slots.bytes(&self.inner.body);
         slots.optional(self.query.map(str::as_bytes));
-        slots.list(self.delegation.iter().map(HeaderValue::as_bytes));
+        slots.list(self.delegation.iter().map(AsRef::as_ref));
         slots.text(self.subject);
         slots.text(self.identity_revision.as_str());
         slots.text(self.policy_revision.as_str());
@@ -255,8 +255,8 @@ impl Representation<'_> {
 /// What an inner answer says about its own state, beside the metadata location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InnerState {
-    /// All lines of `ETag`.
-    tags: Vec<HeaderValue>,
+    /// All lines of `ETag`, as bytes of their own: a header value may keep a whole read buffer alive.
+    tags: Vec<Box<[u8]>>,
     /// A digest of the body without its `metadata`; with it when neither a tag nor a location tells one state of
     /// the table from the next.
     body: [u8; 32],
@@ -264,7 +264,7 @@ pub(crate) struct InnerState {
 
 impl InnerState {
     pub(super) fn of(response: &HeaderMap, load: &LoadResult) -> Self {
-        let tags: Vec<_> = response.get_all(header::ETAG).iter().cloned().collect();
+        let tags: Vec<_> = response.get_all(header::ETAG).iter().map(|tag| tag.as_bytes().into()).collect();
         let with_metadata = tags.is_empty() && load.metadata_location().is_none();
         Self { body: body_digest(load.body(), load.metadata(), with_metadata), tags }
     }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     fn inner(tag: &'static str, body: &str) -> InnerState {
-        let tags = vec![HeaderValue::from_static(tag)];
+        let tags = vec![tag.as_bytes().into()];
         InnerState { tags, body: body_digest(body.as_bytes(), 1..2, false) }
     }
 
@@ -424,7 +424,7 @@ mod tests {
         let (revision, other) = (Revision::new("1"), Revision::new("2"));
         let orders = table(&["sales"], "orders");
         let (levels, name) = (table(&["sal", "es"], "orders"), table(&["sales"], "order"));
-        let delegation = [HeaderValue::from_static("vended-credentials")];
+        let delegation = [Box::from(*b"vended-credentials")];
         let plain = inner("\"a\"", "{m}");
         let (other_tag, other_body) = (inner("\"b\"", "{m}"), inner("\"a\"", "{m]"));
         let no_tag = InnerState { tags: Vec::new(), ..plain.clone() };

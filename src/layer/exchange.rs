@@ -3,7 +3,7 @@
 use std::{fmt::Write, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use http::{HeaderValue, Request, Response, request::Parts};
+use http::{Request, Response, request::Parts};
 
 use super::{
     body::{RequestBody, ResponseBody},
@@ -53,7 +53,7 @@ pub(super) struct Exchange<I> {
     /// The mount and the prefix: a server may hold other tables under each.
     pub lead: Arc<str>,
     pub query: Option<Arc<str>>,
-    pub delegation: Vec<HeaderValue>,
+    pub delegation: Vec<Box<[u8]>>,
     pub reader: Reader,
     request_id: Option<RequestId>,
     caller: Caller,
@@ -111,7 +111,12 @@ impl<I: Inner> Exchange<I> {
             table: Arc::new(table),
             lead: lead.into(),
             query: request.uri.query().map(Arc::from),
-            delegation: request.headers.get_all(headers::ACCESS_DELEGATION).iter().cloned().collect(),
+            delegation: request
+                .headers
+                .get_all(headers::ACCESS_DELEGATION)
+                .iter()
+                .map(|value| value.as_bytes().into())
+                .collect(),
             reader: shared.reader(request),
             request_id: RequestId::of(&request.headers),
             caller: Caller::Unasked(subject),

@@ -17,7 +17,7 @@ use super::{
     route::OperationKind,
 };
 use crate::{
-    cache::{LoadKey, Revalidation, RevalidationKey},
+    cache::{self, LoadKey, Revalidation, RevalidationKey},
     resolve::Resolver,
     table::LoadResult,
 };
@@ -120,7 +120,7 @@ impl<I: Inner> Exchange<I> {
         if let Some(inner_tag) = carried {
             let key = self.revalidation_key(resolved.subject.name(), inner_tag);
             let revalidation = Revalidation {
-                load: load.clone(),
+                load: cache::keep(&load),
                 state,
                 vary: head.headers.get(header::VARY).cloned(),
                 cache_control: head.headers.get(header::CACHE_CONTROL).cloned(),

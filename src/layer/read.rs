@@ -12,7 +12,10 @@ use super::{
     layer::Shared,
     measure::{self, Work},
 };
-use crate::{cache::LoadKey, table::LoadResult};
+use crate::{
+    cache::{self, LoadKey},
+    table::LoadResult,
+};
 
 /// A 2xx answer as far as it was read.
 pub(super) struct InnerAnswer<B: Body> {
@@ -62,7 +65,7 @@ async fn load_result(
     if let Some(key) = key
         && !known.is_some_and(|known| load.has_metadata(&known))
     {
-        shared.metadata.insert(key, load.known_metadata()).await;
+        shared.metadata.insert(key, cache::keep(&load).known_metadata()).await;
     }
     Ok(load)
 }

@@ -234,6 +234,11 @@ impl LoadResult {
         KnownMetadata { text, facts: Arc::clone(&self.facts), size: buffer + schemas }
     }
 
+    /// The same with a body in a buffer of its own. A slice keeps the whole buffer alive that it was cut from.
+    pub fn in_own_buffer(&self) -> Self {
+        Self { body: Bytes::copy_from_slice(&self.body), ..self.clone() }
+    }
+
     /// Whether these are the metadata that were known when it was read, and so were not read again.
     pub fn has_metadata(&self, known: &KnownMetadata) -> bool {
         Arc::ptr_eq(&self.facts, &known.facts)
