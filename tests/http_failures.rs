@@ -340,3 +340,28 @@ async fn report_only_policies_are_told_and_not_sent() {
     assert!(broken.report_only[0].error.as_deref().unwrap().contains("no_such_column"));
     assert!(missing.report_only.iter().all(|report| report.error.is_some()));
 }
+
+#[tokio::test]
+async fn groups_that_only_report_only_policies_name_never_refuse_a_load() {
+    let text = include_str!("fixtures/http/governance.toml")
+        .replacen(r#"is_group_member("auditors")"#, r#"session_user() == "alice""#, 1)
+        .replace("\"secret_mask\"", "\"secret_mask\"\nenforce = false");
+    for fault in [Fault::None, Fault::Error, Fault::Hangs, Fault::Inconsistent] {
+        let governance = governance_of(&text);
+        let directory = directory(&governance);
+        let faulty = Faulty { governance, directory, ..Faulty::new() };
+        *faulty.memberships.lock().unwrap() = fault;
+        let decisions = Arc::new(Mutex::new(Vec::new()));
+        let sink = decisions.clone();
+        let layer =
+            faulty.layer().decisions(move |decision: &Decision| sink.lock().unwrap().push(decision.clone()));
+        let answer = send(&Inner::table().behind(layer), load(ORDERS, "alice")).await;
+        assert_eq!(answer.status, 200, "{fault:?}");
+        let filter = restrictions_of("alice")["required-row-filter"].clone();
+        assert_eq!(answer.restrictions(), serde_json::json!({"required-row-filter": filter}), "{fault:?}");
+        let decisions = decisions.lock().unwrap();
+        let [decision] = &**decisions else { panic!("one decision") };
+        let [report] = &*decision.report_only else { panic!("one report") };
+        assert_eq!(report.error.is_none(), fault == Fault::None, "{fault:?}");
+    }
+}

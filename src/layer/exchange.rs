@@ -194,14 +194,19 @@ impl<I: Inner> Exchange<I> {
         }
     }
 
-    /// The subject, and the answers for all groups that the policies name.
+    /// The subject, and the answers for all groups that the policies name. Answers that only report-only policies wait
+    /// for may fail to come: that is reported, and refuses nothing.
     pub(super) async fn identify(&mut self, policies: &EffectivePolicies) -> Result<&Identity, Refusal> {
         let shared = self.shared.clone();
         let identity = self.subject().await?;
         let groups = Resolver::groups(policies);
         if groups.iter().any(|group| !identity.groups.iter().any(|asked| asked == group)) {
             let answers = shared.identity.memberships(&identity.subject, &groups);
-            identity.memberships = Some(in_time(Source::Identity, shared.source_timeout, answers).await?);
+            let answers = in_time(Source::Identity, shared.source_timeout, answers).await;
+            identity.memberships = match Resolver::needs_groups(policies) {
+                true => Some(answers?),
+                false => answers.ok().filter(|answers| answers.revision() == identity.subject.revision()),
+            };
             identity.groups = groups.into_iter().map(str::to_owned).collect();
         }
         Ok(identity)

@@ -104,6 +104,15 @@ impl Resolver {
         groups.into_iter().collect()
     }
 
+    /// Whether an enforced policy names a group. If only report-only ones do, a load does not depend on the answers.
+    pub fn needs_groups(policies: &EffectivePolicies) -> bool {
+        let mut groups = BTreeSet::new();
+        policies.all().filter(|effective| effective.policy.enforce).any(|effective| {
+            groups_of(effective, &mut groups);
+            !groups.is_empty()
+        })
+    }
+
     /// Whether every enforced policy exempts this subject, which can be told before anybody has read the
     /// table's schema.
     ///
