@@ -14,7 +14,7 @@ use std::{
 };
 
 use axum::body::Body;
-use gateway_support::{Gateway, configuration, fetch, folder, request};
+use gateway_support::{Answer, Gateway, configuration, fetch, folder, request};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -91,7 +91,35 @@ impl ForeignCatalog {
             "s3.secret-access-key": "of-this-test",
             "s3.region": "us-east-1",
         });
-        Self::start(&mut command, loopback(iceberg), "sales", properties).await
+        let catalog = Self::start(&mut command, loopback(iceberg), "sales", properties).await;
+        catalog.has_its_bucket().await;
+        catalog
+    }
+
+    /// SeaweedFS makes the table bucket some time after it began to answer.
+    async fn has_its_bucket(&self) {
+        let begun = Instant::now();
+        loop {
+            let answer = self.namespaces_of_the_bucket().await;
+            if answer.status.is_success() {
+                return;
+            }
+            assert!(begun.elapsed() < STARTUP, "no table bucket: {answer:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn namespaces_of_the_bucket(&self) -> Answer {
+        let form = "grant_type=client_credentials&client_id=writer&client_secret=of-this-test";
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let login = request(Method::POST, "/v1/oauth/tokens", &headers, Body::from(form));
+        let login = fetch(self.address, login).await;
+        if !login.status.is_success() {
+            return login;
+        }
+        let bearer = format!("Bearer {}", login.json()["access_token"].as_str().unwrap());
+        let headers = [("authorization", &*bearer)];
+        fetch(self.address, request(Method::GET, "/v1/lake/namespaces", &headers, Body::empty())).await
     }
 
     /// Lakana on SQLite, with one environment that keeps its tables in `folder`.
