@@ -11,6 +11,9 @@ use http::header;
 
 use super::{Inner, TABLE, table_response};
 
+/// The metadata location in [`TABLE`].
+const LOCATION: &str = "s3://warehouse/sales/orders/metadata/00002-a.metadata.json";
+
 /// What the catalog can be told.
 #[derive(Clone, Default)]
 pub struct Etagger {
@@ -43,6 +46,11 @@ impl Etagger {
         format!("\"location-{}\"", self.version.load(Ordering::SeqCst))
     }
 
+    /// The metadata location after so many commits.
+    pub fn location(commits: usize) -> String {
+        LOCATION.replace("00002", &format!("{commits:05}"))
+    }
+
     pub fn service(&self) -> Inner {
         let this = self.clone();
         Inner::new(move |seen| {
@@ -68,7 +76,7 @@ impl Etagger {
     fn body(&self, query: Option<&str>) -> String {
         let load = self.loads.fetch_add(1, Ordering::SeqCst);
         let version = self.version.load(Ordering::SeqCst);
-        let mut body = TABLE.replace("00002-a", &format!("{version:05}-a"));
+        let mut body = TABLE.replace(LOCATION, &Self::location(version));
         if self.fresh_credentials {
             body = body.replace("secret-credential", &format!("secret-credential-{load}"));
         }
