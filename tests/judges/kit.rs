@@ -127,17 +127,22 @@ fn keeps(filter: &Json, schema: &Schema, row: &BTreeMap<i32, Value>) -> Result<b
 
 fn leaf(name: &str, wire: &Json, schema: &Schema) -> Result<Predicate, String> {
     let comparison = |operator| {
-        let (reference, data_type) = reference_to(&wire["left"], schema)?;
-        Ok(Predicate::Comparison { operator, reference, literal: literal(&wire["right"], &data_type)? })
+        let (reference, field_type) = reference_to(&wire["left"], schema)?;
+        Ok(Predicate::Comparison {
+            operator,
+            reference,
+            literal: literal(&wire["right"], primitive(field_type)?)?,
+        })
     };
     let unary = |operator| {
         let (reference, _) = reference_to(&wire["child"], schema)?;
         Ok(Predicate::Unary { operator, reference })
     };
     let set = |operator| {
-        let (reference, data_type) = reference_to(&wire["child"], schema)?;
+        let (reference, field_type) = reference_to(&wire["child"], schema)?;
+        let data_type = primitive(field_type)?;
         let values = wire["values"].get("values").unwrap_or(&wire["values"]).as_array().ok_or("no values")?;
-        let literals = values.iter().map(|value| literal(value, &data_type)).collect::<Result<_, _>>()?;
+        let literals = values.iter().map(|value| literal(value, data_type)).collect::<Result<_, _>>()?;
         Ok(Predicate::Set { operator, reference, literals })
     };
     match name {
@@ -157,12 +162,16 @@ fn leaf(name: &str, wire: &Json, schema: &Schema) -> Result<Predicate, String> {
     }
 }
 
-fn reference_to(reference: &Json, schema: &Schema) -> Result<(Reference, PrimitiveType), String> {
+fn reference_to<'a>(reference: &Json, schema: &'a Schema) -> Result<(Reference, &'a Type), String> {
     let id = reference["id"].as_i64().and_then(|id| i32::try_from(id).ok()).ok_or("no field id")?;
     let field = schema.field_by_id(id).ok_or("no such top-level field")?;
-    match field.r#type {
-        Type::Primitive(data_type) => Ok((Reference { id, required: field.required }, data_type.clone())),
-        nested => Err(format!("a field of the type {nested}")),
+    Ok((Reference { id, required: field.required }, field.r#type))
+}
+
+fn primitive(field_type: &Type) -> Result<&PrimitiveType, String> {
+    match field_type {
+        Type::Primitive(data_type) => Ok(data_type),
+        nested => Err(format!("a literal for a field of the type {nested}")),
     }
 }
 
@@ -235,7 +244,7 @@ fn the_kit_is_what_its_program_writes() {
 
 #[test]
 fn the_reference_filters_as_the_kit_says() {
-    assert!(run("filters.json") > 450);
+    assert!(run("filters.json") > 500);
 }
 
 #[test]

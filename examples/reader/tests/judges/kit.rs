@@ -65,7 +65,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[test]
 fn filters() {
-    assert!(run("filters.json") > 450);
+    assert!(run("filters.json") > 500);
 }
 
 #[test]
