@@ -1,11 +1,15 @@
+use std::collections::HashMap;
+
 use arrow_array::RecordBatch;
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::{concat::concat_batches, filter::filter_record_batch};
 use futures_util::TryStreamExt;
 use iceberg::{
     NamespaceIdent, TableIdent,
-    arrow::schema_to_arrow_schema,
+    arrow::{ArrowReaderBuilder, schema_to_arrow_schema},
     io::FileIO,
-    spec::{Schema, TableMetadata},
+    spec::{PartitionSpecRef, Schema, TableMetadata},
     table::Table,
 };
 use serde_json::Value;
@@ -96,12 +100,50 @@ impl Loaded {
     }
 }
 
-/// Every row as it is stored, one file after the other, so that the order is the same each time.
+/// Every row as the table has it, one file after the other, so that the order is the same each time. No filter goes
+/// along: what iceberg-rust makes of one departs from what it means.
 async fn scan(table: &Table, schema: &Schema) -> Result<RecordBatch, Refusal> {
-    let batches: Vec<_> =
-        table.scan().with_concurrency_limit(1).build()?.to_arrow().await?.try_collect().await?;
-    let arrow_schema = schema_to_arrow_schema(schema)?.into();
+    let specs = partition_specs(table).await?;
+    let tasks = table.scan().with_concurrency_limit(1).build()?.plan_files().await?;
+    // A column of which only the partition has the value is null to iceberg-rust unless the task names the
+    // specification, and its own plan does not.
+    let tasks = tasks.map_ok(move |mut task| {
+        task.partition_spec = specs.get(task.data_file_path()).cloned();
+        task
+    });
+    let reader = ArrowReaderBuilder::new(table.file_io().clone(), iceberg::Runtime::try_current()?);
+    let reader = reader.with_data_file_concurrency_limit(1).build();
+    let batches: Vec<_> = reader.read(Box::pin(tasks))?.stream().try_collect().await?;
+    let arrow_schema: SchemaRef = schema_to_arrow_schema(schema)?.into();
+    let batches =
+        batches.iter().map(|batch| without_runs(batch, &arrow_schema)).collect::<Result<Vec<_>, _>>()?;
     Ok(concat_batches(&arrow_schema, &batches)?)
+}
+
+/// The partition specification that each data file was written with, by its path.
+async fn partition_specs(table: &Table) -> Result<HashMap<String, PartitionSpecRef>, Refusal> {
+    let mut specs = HashMap::new();
+    let (metadata, file_io) = (table.metadata(), table.file_io());
+    let Some(snapshot) = metadata.current_snapshot() else { return Ok(specs) };
+    for manifest in table.manifest_list_reader(snapshot).load().await?.entries() {
+        let id = manifest.partition_spec_id;
+        let spec = metadata.partition_spec_by_id(id);
+        let spec = spec.ok_or_else(|| Refusal::new(format!("there is no partition specification {id}")))?;
+        let manifest = manifest.load_manifest(file_io).await?;
+        let alive = manifest.entries().iter().filter(|entry| entry.is_alive());
+        specs.extend(alive.map(|entry| (entry.file_path().to_owned(), spec.clone())));
+    }
+    Ok(specs)
+}
+
+/// The batch with plain columns: iceberg-rust gives the value of a partition as one long run.
+fn without_runs(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| match column.data_type() {
+        DataType::RunEndEncoded(..) => cast(column, field.data_type()),
+        _ => Ok(column.clone()),
+    });
+    RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
 }
 
 /// Filters by the original values, then masks the rows that are left. The columns carry their field ids in Parquet's

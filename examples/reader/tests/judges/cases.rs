@@ -33,6 +33,16 @@ impl Case {
         let schema = json!({"type": "struct", "schema-id": 0, "fields": self.fields});
         serde_json::from_value(schema).expect("a schema")
     }
+
+    /// The schema with a column `row` behind the others, for the number of each row, and the id of that column.
+    pub fn numbered_schema(&self) -> (Schema, usize) {
+        let id = self.table.columns.len() + 1;
+        let mut fields = self.fields.clone();
+        let row = json!({"id": id, "name": "row", "type": "int", "required": true});
+        fields.as_array_mut().expect("fields").push(row);
+        let schema = json!({"type": "struct", "schema-id": 0, "fields": fields});
+        (serde_json::from_value(schema).expect("a schema"), id)
+    }
 }
 
 impl Filter {

@@ -5,12 +5,13 @@ use arrow_array::{
     cast::AsArray,
     types::{Date32Type, Int64Type},
 };
-use axum::{Router, routing::get};
 use iceberg::TableIdent;
 use reader::{
     Reader,
     demo::{Demo, GOVERNANCE},
 };
+
+use crate::served::served;
 
 async fn read(demo: &Demo, subject: &str) -> Result<RecordBatch, reader::Refusal> {
     Reader::new(&demo.url, subject).read(&TableIdent::from_strs(["sales", "orders"]).expect("a name")).await
@@ -69,11 +70,7 @@ async fn catalog_with(demo: &Demo, members: &str) -> String {
         reqwest::Client::new().get(url).header("X-Forwarded-User", "admin").send().await.expect("an answer");
     let body = load.text().await.expect("a load result");
     let body = format!("{{{members},{}", body.strip_prefix('{').expect("an object"));
-    let app = Router::new().route("/v1/namespaces/sales/tables/orders", get(move || async move { body }));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    url
+    served(body).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

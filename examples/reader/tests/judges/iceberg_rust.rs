@@ -1,7 +1,7 @@
 //! iceberg-rust's own evaluation of the wire form, in two places that have nothing in common: the row filter of its Arrow
 //! reader, with everything that prunes files and row groups before it, and the evaluator of partition values.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fs, sync::Arc};
 
 use arrow_array::{cast::AsArray, types::Int32Type};
 use futures_util::TryStreamExt;
@@ -19,7 +19,7 @@ use iceberg::{
 };
 use iceberg_read_restrictions::{restriction::Value, table::PrimitiveType as FieldType};
 use reader::warehouse::create_table;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::{
     cases::{Case, cases},
@@ -28,8 +28,10 @@ use crate::{
     values::single_value,
 };
 
+mod differences;
+
 /// The wire form as a predicate of iceberg-rust, by the names of the fields. `corrected` writes two things otherwise, in
-/// which iceberg-rust's row filter departs from the published expression specification; each has a test below.
+/// which iceberg-rust's row filter departs from the published expression specification; [`differences`] names them.
 fn predicate(wire: &Json, schema: &Schema, corrected: bool) -> Predicate {
     let operand = |name: &str| predicate(&wire[name], schema, corrected);
     let name = |reference: &Json| {
@@ -99,12 +101,7 @@ fn datum(value: &Json, data_type: &Json) -> Datum {
 
 /// The table of a case in Parquet, with the number of each row in a column behind the others.
 async fn written(case: &Case, folder: &std::path::Path) -> Table {
-    let row_id = case.table.columns.len() + 1;
-    let mut fields = case.fields.clone();
-    let row = json!({"id": row_id, "name": "row", "type": "int", "required": true});
-    fields.as_array_mut().expect("fields").push(row);
-    let schema: Schema = serde_json::from_value(json!({"type": "struct", "schema-id": 0, "fields": fields}))
-        .expect("a schema");
+    let (schema, _) = case.numbered_schema();
     let numbered = (0..).map(Value::Int).zip(&case.table.rows);
     let rows: Vec<Vec<_>> = numbered.map(|(number, row)| [row.as_slice(), &[number]].concat()).collect();
     // Several files, so that whole files are pruned as well.
@@ -121,7 +118,7 @@ async fn scanned(table: &Table, filter: Predicate, row_selection: bool) -> icebe
 }
 
 /// Besides: iceberg-rust cannot turn the literal of a `time` into one of Arrow, and fails the query. That is no wrong row.
-/// Row selection by the page index, off by default, is judged where there are no decimals; a test below says why.
+/// Row selection by the page index, off by default, is judged where there are no decimals; [`differences`] says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn its_row_filter_keeps_the_rows_that_the_source_says() {
     let mut random = Random::for_test("iceberg-rust's row filter");
@@ -156,9 +153,13 @@ async fn its_row_filter_keeps_the_rows_that_the_source_says() {
     assert!(kept_right > 300, "{kept_right} filters, {failed} failed");
 }
 
-/// One file for each row, with the row's values as partition values: the files that planning leaves are the rows that
-/// the evaluator keeps. Nothing of the files is ever read.
-async fn partitioned(case: &Case, folder: &std::path::Path) -> Table {
+/// A table with one file for each row, at `path` of the row's number, and with the row's values as partition values.
+pub async fn partitioned(
+    case: &Case,
+    schema: Schema,
+    folder: &std::path::Path,
+    path: impl Fn(usize) -> String,
+) -> Table {
     let location = HashMap::from([(MEMORY_CATALOG_WAREHOUSE.to_owned(), folder.display().to_string())]);
     let catalog = MemoryCatalogBuilder::default().with_storage_factory(Arc::new(LocalFsStorageFactory));
     let catalog = catalog.load("judged", location).await.expect("a catalog");
@@ -168,16 +169,16 @@ async fn partitioned(case: &Case, folder: &std::path::Path) -> Table {
     let spec = columns.fold(UnboundPartitionSpec::builder().with_spec_id(0), |spec, (id, column)| {
         spec.add_partition_field(id, &column.name, Transform::Identity).expect("a partition field")
     });
-    let creation =
-        TableCreation::builder().name("judged".into()).schema(case.schema()).partition_spec(spec.build());
+    let creation = TableCreation::builder().name("judged".into()).schema(schema).partition_spec(spec.build());
     let table = catalog.create_table(&namespace, creation.build()).await.expect("a table");
 
     let file = |(number, row): (usize, &Vec<Value>)| -> DataFile {
+        let path = path(number);
         DataFileBuilder::default()
             .content(DataContentType::Data)
-            .file_path(number.to_string())
+            .file_size_in_bytes(fs::metadata(&path).map_or(1, |file| file.len()))
+            .file_path(path)
             .file_format(DataFileFormat::Parquet)
-            .file_size_in_bytes(1)
             .record_count(1)
             .partition_spec_id(table.metadata().default_partition_spec_id())
             .partition(Struct::from_iter(row.iter().map(literal)))
@@ -212,7 +213,8 @@ async fn its_evaluator_of_partition_values_keeps_the_rows_that_the_source_says()
     let mut random = Random::for_test("iceberg-rust's evaluator");
     for case in cases(&mut random, 12, 40, 25) {
         let folder = tempfile::tempdir().expect("a folder");
-        let table = partitioned(&case, folder.path()).await;
+        // The files that planning leaves are the rows that the evaluator keeps. None is there to be read.
+        let table = partitioned(&case, case.schema(), folder.path(), |row| row.to_string()).await;
         for filter in &case.filters {
             let predicate = predicate(&filter.wire(), table.metadata().current_schema(), false);
             let scan = table.scan().with_filter(predicate).build().expect("a scan");
@@ -224,64 +226,4 @@ async fn its_evaluator_of_partition_values_keeps_the_rows_that_the_source_says()
             filter.check("iceberg-rust's evaluator", &case, &kept);
         }
     }
-}
-
-/// A table with one optional column `x` and the number of each row.
-async fn one_column(folder: &std::path::Path, data_type: &str, values: [Value; 4]) -> Table {
-    let fields = json!([
-        {"id": 1, "name": "x", "type": data_type, "required": false},
-        {"id": 2, "name": "row", "type": "int", "required": true},
-    ]);
-    let schema: Schema = serde_json::from_value(json!({"type": "struct", "schema-id": 0, "fields": fields}))
-        .expect("a schema");
-    let rows: Vec<_> = (0..).map(Value::Int).zip(values).map(|(number, value)| vec![value, number]).collect();
-    create_table(folder, "one_column", schema.clone(), vec![batch(&rows, &schema)]).await.expect("a table")
-}
-
-/// Null, both zeros and one.
-async fn doubles(folder: &std::path::Path) -> Table {
-    one_column(folder, "double", [Value::Null, Value::Double(-0.0), Value::Double(0.0), Value::Double(1.0)])
-        .await
-}
-
-/// The specification's two-valued logic keeps a null under `not-eq`, as iceberg-rust's own evaluator does. Its row filter
-/// computes with SQL's three values, in which the comparison is unknown, and hides the row. The wire form has no guard
-/// here: such a reader shows fewer rows than were meant, never more.
-#[tokio::test(flavor = "multi_thread")]
-async fn difference_its_row_filter_hides_a_null_under_not_eq() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let table = doubles(folder.path()).await;
-    let wire = json!({"type": "not-eq", "left": {"type": "reference", "id": 1}, "right": {"type": "literal", "value": 1.0, "data-type": "double"}});
-    let schema = table.metadata().current_schema();
-    assert_eq!(scanned(&table, predicate(&wire, schema, false), false).await.expect("rows"), [1, 2]);
-    assert_eq!(scanned(&table, predicate(&wire, schema, true), false).await.expect("rows"), [0, 1, 2]);
-}
-
-/// iceberg-rust keeps the values of a set in a hash set, in which both zeros are one, and its row filter then compares
-/// bit by bit with the one that was left.
-#[tokio::test(flavor = "multi_thread")]
-async fn difference_its_row_filter_loses_one_of_both_zeros_in_a_set() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let table = doubles(folder.path()).await;
-    let zeros = json!({"type": "literals", "values": [-0.0, 0.0], "data-type": "double"});
-    let wire = json!({"type": "in", "child": {"type": "reference", "id": 1}, "values": zeros});
-    let schema = table.metadata().current_schema();
-    assert_eq!(scanned(&table, predicate(&wire, schema, false), false).await.expect("rows"), [1]);
-    assert_eq!(scanned(&table, predicate(&wire, schema, true), false).await.expect("rows"), [1, 2]);
-}
-
-/// With row selection, which is off by default, iceberg-rust reads the page index of a decimal as of another type, and skips
-/// pages that hold rows; of one that takes more than 18 digits it cannot read the index and fails the query.
-#[tokio::test(flavor = "multi_thread")]
-async fn difference_its_row_selection_misreads_decimals() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let decimal = |unscaled| Value::Decimal { unscaled, precision: 9, scale: 2 };
-    let table =
-        one_column(folder.path(), "decimal(9, 2)", [Value::Null, decimal(0), decimal(150), decimal(999)])
-            .await;
-    let literal = json!({"type": "literal", "value": "1.50", "data-type": "decimal(9, 2)"});
-    let wire = json!({"type": "gt", "left": {"type": "reference", "id": 1}, "right": literal});
-    let predicate = predicate(&wire, table.metadata().current_schema(), false);
-    assert_eq!(scanned(&table, predicate.clone(), false).await.expect("rows"), [3]);
-    assert!(scanned(&table, predicate, true).await.expect("rows").is_empty());
 }

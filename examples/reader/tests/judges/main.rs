@@ -23,3 +23,4 @@ mod kit;
 mod ours;
 mod pyiceberg;
 mod rows;
+mod served;

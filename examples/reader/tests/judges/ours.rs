@@ -1,9 +1,13 @@
 //! This reader's own evaluation.
 
-use arrow_array::Array;
+use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
+
+use arrow_array::{Array, Int32Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use reader::Restrictions;
 
-use crate::{cases::cases, random::Random, rows::batch};
+use crate::{cases::cases, iceberg_rust::partitioned, random::Random, rows::batch, served::read};
 
 #[test]
 fn this_reader_keeps_the_rows_that_the_source_says() {
@@ -17,6 +21,39 @@ fn this_reader_keeps_the_rows_that_the_source_says() {
             let kept = restrictions.row_filter().evaluate(&rows).expect("rows of the schema");
             assert_eq!(kept.null_count(), 0);
             filter.check("this reader", &case, &kept.values().iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+/// A Parquet file of one row that has nothing but its number, in a field with this id.
+fn write_number(path: &Path, field_id: usize, number: usize) {
+    let id = HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), field_id.to_string())]);
+    let field = Field::new("row", DataType::Int32, false).with_metadata(id);
+    let numbers = Int32Array::from(vec![i32::try_from(number).expect("a row's number")]);
+    let rows = RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![Arc::new(numbers)]);
+    let rows = rows.expect("one column");
+    let file = File::create(path).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), None).expect("a writer");
+    writer.write(&rows).expect("written");
+    writer.close().expect("closed");
+}
+
+/// As after a migration from Hive: the data files lack the columns that they are partitioned by.
+#[tokio::test(flavor = "multi_thread")]
+async fn this_reader_keeps_the_rows_that_the_source_says_where_partitions_have_the_values() {
+    let mut random = Random::for_test("this reader and partitions");
+    for case in cases(&mut random, 6, 20, 10) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |row: usize| folder.path().join(format!("{row}.parquet"));
+        let (schema, row_id) = case.numbered_schema();
+        (0..case.table.rows.len()).for_each(|row| write_number(&path(row), row_id, row));
+        let table = partitioned(&case, schema, folder.path(), |row| path(row).display().to_string()).await;
+        for filter in &case.filters {
+            let restrictions = serde_json::from_str(&filter.member).expect("JSON");
+            let rows = read(&table, &restrictions).await.expect("rows");
+            let mut kept = vec![false; case.table.rows.len()];
+            rows.into_iter().for_each(|row| kept[row] = true);
+            filter.check("this reader, from partitions", &case, &kept);
         }
     }
 }
