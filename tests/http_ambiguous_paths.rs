@@ -4,6 +4,7 @@
 mod support;
 
 use http::Method;
+use iceberg_read_restrictions::layer::RestrictedCommits;
 use serde::Deserialize;
 use support::{lenient::Leniency, strict::CREDENTIALS, *};
 use tower::Layer;
@@ -52,10 +53,14 @@ const OPERATIONS: [(&str, &str); 8] = [
     ("POST", "/v1/namespaces/sales/tables/orders/sign"),
 ];
 
-/// Every operation in every spelling, behind one of several mounts; another `turn` takes other mounts.
-fn hostile_requests(turn: usize) -> Vec<(&'static str, String, String)> {
+/// Operations that change a table, which `restricted_commits` refuses to restricted subjects.
+const COMMITS: [(&str, &str); 2] =
+    [("POST", "/v1/namespaces/sales/tables/orders"), ("POST", "/v1/transactions/commit")];
+
+/// Each of some operations in every spelling, behind one of several mounts; another `turn` takes other mounts.
+fn hostile_requests(operations: &[(&'static str, &str)], turn: usize) -> Vec<(&'static str, String, String)> {
     let mut requests = Vec::new();
-    for (method, exact) in OPERATIONS {
+    for &(method, exact) in operations {
         let mounts = [exact.to_owned(), format!("/api/catalog{exact}"), exact.replacen("v1", "v1/any", 1)];
         for (at, spelling) in spellings().into_iter().enumerate() {
             let mounted = &mounts[(turn + at) % mounts.len()];
@@ -93,7 +98,7 @@ where
 #[tokio::test]
 async fn hostile_spellings_behind_a_strict_router() {
     let service = layer().build().layer(strict::router());
-    for (method, exact, path) in (0..3).flat_map(hostile_requests) {
+    for (method, exact, path) in (0..3).flat_map(|turn| hostile_requests(&OPERATIONS, turn)) {
         if path.parse::<http::Uri>().is_ok() {
             assert_nothing_slips_by(&service, method, &path, &exact).await;
         }
@@ -105,7 +110,7 @@ async fn hostile_spellings_behind_lenient_routers() {
     let mut refused = 0;
     for (turn, leniency) in Leniency::all().enumerate() {
         let service = leniency.service().behind(layer());
-        for (method, exact, path) in hostile_requests(turn) {
+        for (method, exact, path) in hostile_requests(&OPERATIONS, turn) {
             if path.parse::<http::Uri>().is_err() {
                 continue;
             }
@@ -121,6 +126,40 @@ async fn hostile_spellings_behind_lenient_routers() {
         }
     }
     assert!(refused > 2000, "only {refused} spellings were ambiguous");
+}
+
+const TRANSACTION: &str =
+    r#"{"table-changes":[{"identifier":{"namespace":["sales"],"name":"orders"},"updates":[]}]}"#;
+
+/// However a commit is spelled, a restricted subject's never reaches a catalog that would take it for one.
+#[tokio::test]
+async fn hostile_spellings_of_commits_behind_lenient_routers() {
+    let mut refused = 0;
+    for (turn, leniency) in Leniency::all().enumerate() {
+        let inner = leniency.service();
+        let service = inner.behind(layer().restricted_commits(RestrictedCommits::Refuse));
+        for (method, _, path) in hostile_requests(&COMMITS, turn) {
+            if path.parse::<http::Uri>().is_err() {
+                continue;
+            }
+            send(&service, request_with(method, &path, "alice", &[CAPABLE], TRANSACTION)).await;
+            let commits = inner.take_seen().into_iter().filter(|seen| seen.method == Method::POST);
+            for seen in commits {
+                let segments = leniency.segments(seen.uri.path());
+                assert!(!is_commit(&segments), "{leniency:?}: {path} committed to {segments:?}");
+            }
+            refused += usize::from(is_commit(&leniency.segments(&path)));
+        }
+    }
+    assert!(refused > 1000, "only {refused} spellings were commits to somebody");
+}
+
+/// Whether a lenient catalog takes a POST for a commit to the governed table.
+fn is_commit(segments: &[String]) -> bool {
+    let lower: Vec<String> = segments.iter().map(|segment| segment.to_ascii_lowercase()).collect();
+    let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+    let ends_as = |words: &[&str]| lower.ends_with(words);
+    ends_as(&["namespaces", "sales", "tables", "orders"]) || ends_as(&["transactions", "commit"])
 }
 
 /// Whether the fixed parts of a path are spelled as they must be; names may be encoded.

@@ -64,6 +64,55 @@ async fn a_body_at_the_limit_is_read_and_one_above_is_not() {
     }
 }
 
+/// 64 MiB is the limit unless another is set.
+#[tokio::test]
+async fn a_body_of_the_greatest_size_is_read() {
+    for (more, status) in [(0, 200), (1, 502)] {
+        let inner = Inner::new(move |_| {
+            let rest = (64 << 20) + more - TABLE.len();
+            let blanks = vec![Bytes::from_static(&[b' '; 1 << 16]); rest >> 16];
+            let last = Bytes::from(" ".repeat(rest & 0xffff));
+            let chunks = std::iter::once(Bytes::from(TABLE)).chain(blanks).chain([last]);
+            table_response(Body::from_stream(stream::iter(chunks.map(Ok::<_, Infallible>))))
+        });
+        let answer = send(&inner.behind(layer()), load(ORDERS, "alice")).await;
+        assert_eq!(answer.status, status, "{more}");
+        match status {
+            200 => {
+                assert!(answer.body.len() > 64 << 20 && answer.body.starts_with(b"{\"read-restrictions\":"))
+            }
+            _ => assert_eq!(answer.refusal(), "upstream-invalid"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_body_says_it_is_makes_no_difference() {
+    for content_type in [
+        None,
+        Some("text/html"),
+        Some("text/plain; charset=utf-16"),
+        Some("application/octet-stream"),
+        Some(""),
+    ] {
+        let inner = Inner::new(move |_| {
+            let mut response = table_response(TABLE);
+            response.headers_mut().remove(header::CONTENT_TYPE);
+            response.headers_mut().extend(content_type.map(|it| (header::CONTENT_TYPE, it.parse().unwrap())));
+            response
+        });
+        let service = inner.behind(layer());
+        let answer = send(&service, load(ORDERS, "alice")).await;
+        assert_eq!(answer.restrictions(), restrictions_of("alice"), "{content_type:?}");
+        assert_eq!(answer.headers.get(header::CONTENT_TYPE).is_some(), content_type.is_some());
+        assert_eq!(
+            send(&service, request("GET", ORDERS, "alice", &[])).await.refusal(),
+            "capability-required"
+        );
+        assert_eq!(send(&service, load(OPEN, "alice")).await.text(), TABLE, "{content_type:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_understood_is_refused_on_a_governed_table_only() {
     let half = &TABLE[..TABLE.len() / 2];

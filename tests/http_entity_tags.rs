@@ -68,6 +68,147 @@ async fn the_tag_is_deterministic_and_depends_on_everything() {
     assert!(tags.iter().all(|tag| tag.starts_with("W/\"rr1.")));
 }
 
+/// Everything that callers, administrators and the catalog may vary, in every combination: 32 tags, in one order.
+async fn tags_of_all_combinations() -> Vec<String> {
+    let governance = include_str!("fixtures/http/governance.toml");
+    // Neither of them changes what anybody is shown: only the revision tells.
+    let more_policies = ["", "[[policies]]\nname = \"other\"\npolicyType = \"custom\"\n"];
+    let more_groups = ["", "\nnobody = []\n"];
+    let mut tags = Vec::new();
+    for (policies, groups) in more_policies.iter().flat_map(|policies| more_groups.map(|it| (policies, it))) {
+        let governance = governance_of(&format!("{policies}{governance}{groups}"));
+        for credential in ["secret-credential", "another-credential"] {
+            let inner = Inner::new(move |_| table_response(TABLE.replace("secret-credential", credential)));
+            let layer = ReadRestrictionsLayer::builder(governance.clone(), directory(&governance));
+            let service = inner.behind(layer.catalog("prod"));
+            for (subject, query) in
+                ["alice", "bob"].into_iter().flat_map(|it| ["", "?snapshots=refs"].map(|query| (it, query)))
+            {
+                let answer = send(&service, load(&format!("{ORDERS}{query}"), subject)).await;
+                assert_eq!(answer.restrictions(), restrictions_of(subject));
+                tags.push(answer.etag().to_owned());
+            }
+        }
+    }
+    tags
+}
+
+#[tokio::test]
+async fn subjects_policies_identities_queries_and_credentials_tell_tags_apart() {
+    let tags = tags_of_all_combinations().await;
+    let distinct: std::collections::BTreeSet<_> = tags.iter().collect();
+    assert_eq!((tags.len(), distinct.len()), (32, 32), "{tags:#?}");
+    assert_eq!(tags_of_all_combinations().await, tags, "another replica");
+    // The same in every process: a change of what is hashed, or how, takes a new domain.
+    assert_eq!(tags[0], r#"W/"rr1.XrqMWHKr5udgbs8yI0wrYTOrNzrTkQtcUNYgo_cvoHU.ImlubmVyLTEi""#);
+}
+
+#[tokio::test]
+async fn slots_never_run_into_one_another() {
+    let everywhere = governance_of(
+        r#"
+        tags = [{ name = "t" }]
+        policies = [{ name = "p", policyType = "system_row_filter", enabled = true,
+                      content.expression = 'filter := false', tags = [{ tag = "t" }] }]
+        assignments = [{ object = { catalog = "prod" }, tag = "t" }]"#,
+    );
+    let layer = ReadRestrictionsLayer::builder(everywhere.clone(), directory(&everywhere)).catalog("prod");
+    let service = Inner::table().behind(layer);
+    let mut tags = std::collections::BTreeMap::new();
+    for (uri, user, delegation) in [
+        ("/v1/namespaces/ab/tables/c", "u", &[][..]),
+        ("/v1/namespaces/a/tables/bc", "u", &[]),
+        ("/v1/namespaces/a%1Fb/tables/c", "u", &[]),
+        ("/v1/namespaces/a/tables/b%1Fc", "u", &[]),
+        ("/v1/namespaces/a%1Fb%1Fc/tables/c", "u", &[]),
+        ("/v1/ab/namespaces/ab/tables/c", "u", &[]),
+        ("/v1/a/b/namespaces/ab/tables/c", "u", &[]),
+        ("/v1/namespaces/ab/tables/cu", "u", &[]),
+        ("/v1/namespaces/ab/tables/c", "uu", &[]),
+        ("/v1/namespaces/ab/tables/c?", "u", &[]),
+        ("/v1/namespaces/ab/tables/c?u", "u", &[]),
+        ("/v1/namespaces/ab/tables/c?uu", "u", &[]),
+        ("/v1/namespaces/ab/tables/c", "u", &[""]),
+        ("/v1/namespaces/ab/tables/c", "u", &["u"]),
+        ("/v1/namespaces/ab/tables/c", "u", &["u", "u"]),
+        ("/v1/namespaces/ab/tables/c", "u", &["u,u"]),
+        ("/v1/namespaces/ab/tables/c", "u", &["uu"]),
+        ("/v1/namespaces/ab/tables/c?u", "u", &["u"]),
+    ] {
+        let mut request = load(uri, user);
+        for line in delegation {
+            request.headers_mut().append("x-iceberg-access-delegation", line.parse().unwrap());
+        }
+        let answer = send(&service, request).await;
+        assert_eq!(answer.status, 200, "{uri}");
+        let case = (uri, user, delegation);
+        if let Some(other) = tags.insert(answer.etag().to_owned(), case) {
+            panic!("{case:?} has the tag of {other:?}");
+        }
+    }
+}
+
+/// Sends the table with these lines of `ETag`, and a 304 to whoever has one of them.
+fn tagged(lines: &'static [&'static str]) -> Inner {
+    Inner::new(move |seen| {
+        let mut response = match lines.contains(&seen.header(header::IF_NONE_MATCH)) {
+            true => status(304),
+            false => table_response(TABLE),
+        };
+        response.headers_mut().remove(header::ETAG);
+        for line in lines {
+            response.headers_mut().append(header::ETAG, line.parse().unwrap());
+        }
+        response
+    })
+}
+
+#[tokio::test]
+async fn inner_tags_of_every_kind() {
+    // The lines of the inner tag, and what of them can be sent inwards.
+    for (lines, carried) in [
+        (&["\"strong\""][..], "\"strong\""),
+        (&["W/\"weak\""], "W/\"weak\""),
+        (&["\"with, comma\""], ""),
+        (&["\"with,comma\""], "\"with,comma\""),
+        (&["\"\""], "\"\""),
+        (&["unquoted"], ""),
+        (&["w/\"small\""], ""),
+        (&["\"open"], ""),
+        (&["*"], ""),
+        (&["\"one\"", "\"two\""], ""),
+        (&[], ""),
+    ] {
+        let inner = tagged(lines);
+        let service = inner.behind(layer());
+        let full = send(&service, load(ORDERS, "alice")).await;
+        assert_eq!(full.restrictions(), restrictions_of("alice"), "{lines:?}");
+        assert_eq!(full.headers.get_all(header::ETAG).iter().count(), 1, "{lines:?}");
+        assert!(full.etag().starts_with("W/\"rr1.") && full.etag().matches('"').count() == 2, "{lines:?}");
+        inner.take_seen();
+        let again = send(&service, conditional(ORDERS, "alice", &[full.etag()])).await;
+        assert_eq!((again.status.as_u16(), again.etag()), (304, full.etag()), "{lines:?}");
+        let [seen] = &*inner.take_seen() else { panic!("{lines:?}: one call") };
+        assert_eq!(seen.header(header::IF_NONE_MATCH), carried, "{lines:?}");
+        for line in lines {
+            let answer = send(&service, conditional(ORDERS, "alice", &[line])).await;
+            assert_eq!(
+                answer.restrictions(),
+                restrictions_of("alice"),
+                "{lines:?}: the inner tag is not ours"
+            );
+        }
+
+        // Without policies the lines are the inner service's, and match if they are one tag.
+        let full = send(&service, load(OPEN, "alice")).await;
+        assert_eq!(full.headers.get_all(header::ETAG).iter().collect::<Vec<_>>(), lines);
+        if let [line] = lines {
+            let answer = send(&service, conditional(OPEN, "alice", &[line])).await;
+            assert_eq!(answer.status, if carried.is_empty() { 200 } else { 304 }, "{lines:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn without_tag_and_location_the_metadata_count() {
     let tag_of = |ratio: &'static str| async move {

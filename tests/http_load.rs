@@ -151,6 +151,46 @@ async fn the_table_is_the_one_that_the_path_names() {
 }
 
 #[tokio::test]
+async fn names_are_read_as_the_inner_service_reads_them() {
+    let governance = governance_of(
+        r#"
+        tags = [{ name = "t" }]
+        policies = [{ name = "p", policyType = "system_row_filter", enabled = true,
+                      content.expression = 'filter := false', tags = [{ tag = "t" }] }]
+        assignments = [
+          { object = { catalog = "prod", namespace = ["a b"], table = "c d" }, tag = "t" },
+          { object = { catalog = "prod", namespace = ["x", "y"], table = "t" }, tag = "t" },
+          { object = { catalog = "prod", namespace = ["x.y"], table = "u" }, tag = "t" },
+        ]"#,
+    );
+    let builder =
+        || ReadRestrictionsLayer::builder(governance.clone(), directory(&governance)).catalog("prod");
+    let plain = Inner::table().behind(builder());
+    let plus = Inner::table().behind(builder().plus_as_space(true));
+    let dots = Inner::table().behind(builder().namespace_separators(["."]));
+    let encoded_dots = Inner::table().behind(builder().namespace_separators(["%2E"]));
+    for (path, governed) in [
+        ("/v1/namespaces/a+b/tables/c+d", [false, true, false, false]),
+        ("/v1/namespaces/a%20b/tables/c%20d", [true; 4]),
+        ("/v1/namespaces/a%2Bb/tables/c%2Bd", [false; 4]),
+        ("/v1/namespaces/x%1Fy/tables/t", [true; 4]),
+        ("/v1/namespaces/x.y/tables/t", [false, false, true, false]),
+        ("/v1/namespaces/x%2Ey/tables/t", [false, false, false, true]),
+        ("/v1/namespaces/x%2ey/tables/t", [false, false, false, true]),
+        ("/v1/namespaces/x.y/tables/u", [true, true, false, true]),
+        ("/v1/namespaces/x%2Ey/tables/u", [true, true, true, false]),
+    ] {
+        for (service, governed) in [&plain, &plus, &dots, &encoded_dots].into_iter().zip(governed) {
+            let answer = send(service, load(path, "alice")).await;
+            assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.restrictions().is_object(), governed, "{path}");
+            let credentials = request("GET", &format!("{path}/credentials"), "alice", &[]);
+            assert_eq!(send(service, credentials).await.status, if governed { 406 } else { 200 }, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_catalog_is_taken_from_the_prefix_only_where_it_is_a_known_one() {
     let governance = governance();
     let identity = directory(&governance);
