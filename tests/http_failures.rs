@@ -3,6 +3,8 @@
 mod support;
 
 use std::{
+    collections::HashMap,
+    convert::Infallible,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -10,17 +12,18 @@ use std::{
     time::Duration,
 };
 
-use axum::body::Body;
+use axum::{BoxError, body::Body};
 use futures_util::stream;
 use http::{Response, header, request::Parts};
 use iceberg_read_restrictions::{
     identity::{Directory, IdentitySource, Memberships, Subject},
-    layer::{Decision, LayerBuilder, ReadRestrictionsLayer, RefusalCode},
+    layer::{Decision, LayerBuilder, ReadRestrictionsLayer, RefusalCode, RestrictedCommits},
     policy::{EffectivePolicies, InMemoryGovernance, PolicySource, TableRequest},
     resolve::Outcome,
     source::{BoxFuture, Revision, SourceError},
 };
 use support::*;
+use tower::{Layer, ServiceExt, util::MapResult};
 
 /// How a step of a source goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +233,9 @@ fn random_answer(seed: u64) -> Response<Body> {
         _ => {}
     }
     let status = random.one_of(&[200, 200, 200, 200, 201, 206, 304, 404, 500]);
+    if status >= 300 {
+        body = r#"{"error":{}}"#.to_owned();
+    }
     let breaks_off = status < 300 && random.below(8) == 0;
     let chunk = 1 + random.below(700);
     let chunks: Vec<Result<bytes::Bytes, std::io::Error>> = body
@@ -249,35 +255,118 @@ fn random_answer(seed: u64) -> Response<Body> {
     response
 }
 
+/// A random operation on a governed table: its method and path, its body, and whether it may ever be answered with
+/// success where there is something to enforce.
+fn random_operation(random: &mut Random) -> (&'static str, String, String, bool) {
+    let name = random.one_of(&["orders", "orders", "broken"]);
+    let path = format!("/v1/namespaces/sales/tables/{name}");
+    let schema = r#"{"type":"struct","fields":[{"id":2,"name":"region","required":false,"type":"string"},
+        {"id":3,"name":"owner","required":false,"type":"string"},{"id":4,"name":"phone","required":false,"type":"string"}]}"#;
+    let new = format!(r#"{{"name":"{name}","schema":{schema}}}"#);
+    let change = format!(r#"{{"identifier":{{"namespace":["sales"],"name":"{name}"}}}}"#);
+    let exists = name == "orders";
+    match random.below(12) {
+        0 => ("POST", "/v1/namespaces/sales/tables".into(), new, exists),
+        1 => ("POST", "/v1/namespaces/sales/register".into(), new, exists),
+        2 => ("GET", format!("{path}/credentials"), String::new(), exists),
+        3 => ("POST", format!("{path}/plan"), "{}".into(), exists),
+        4 => ("POST", path, "{}".into(), false),
+        5 => ("POST", "/v1/transactions/commit".into(), format!(r#"{{"table-changes":[{change}]}}"#), false),
+        _ => ("GET", path, String::new(), exists),
+    }
+}
+
+/// Each of the sources, of the hooks and the inner service fails now and then, in every operation.
 #[tokio::test]
 async fn random_failures_at_every_step_leak_nothing() {
     let faulty = Faulty::new();
+    let hooks: [Arc<Mutex<Fault>>; 3] = std::array::from_fn(|_| Arc::new(Mutex::new(Fault::None)));
+    let [catalog, trust, decisions] = hooks.clone();
+    let panics = |hook: &Mutex<Fault>| {
+        let fault = *hook.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        assert!(fault == Fault::None, "metadata secret_filter: a panic in a hook");
+    };
+    let layer = faulty
+        .layer()
+        .source_timeout(Duration::from_millis(1))
+        .restricted_commits(RestrictedCommits::Refuse)
+        .catalog_with(move |_| {
+            panics(&catalog);
+            Some("prod".into())
+        })
+        .trusted_readers(move |_: &Parts| {
+            panics(&trust);
+            true
+        })
+        .decisions(move |_: &Decision| panics(&decisions));
     let seed = Arc::new(AtomicU64::new(0));
-    let inner_seed = seed.clone();
+    let (inner_seed, call_seed) = (seed.clone(), seed.clone());
     let inner = Inner::new(move |_| random_answer(inner_seed.load(Ordering::SeqCst)));
-    let service = inner.behind(faulty.layer().source_timeout(Duration::from_millis(1)));
-    let (mut loads, mut refusals) = (0, 0);
-    for number in 0..1500 {
+    let inner = MapResult::new(inner, move |result: Result<Response<Body>, Infallible>| {
+        match Random(call_seed.load(Ordering::SeqCst) ^ 0xdead).below(16) {
+            0 => Err(BoxError::from("metadata: the inner service is down")),
+            _ => Ok(result?),
+        }
+    });
+    let service = layer.build().layer(inner);
+
+    let (mut successes, mut refusals, mut not_modified, mut down) = (0, 0, 0, 0);
+    let mut tags: HashMap<String, &str> = HashMap::new();
+    for number in 0..4000 {
         seed.store(number, Ordering::SeqCst);
         let mut random = Random(number ^ 0x5eed);
         for step in [&faulty.policies, &faulty.subject, &faulty.memberships] {
             let fault = if random.below(8) == 0 { random.one_of(&FAULTS) } else { Fault::None };
             *step.lock().unwrap() = fault;
         }
-        let path = random.one_of(&[ORDERS, ORDERS, BROKEN]);
+        for hook in &hooks {
+            let fault = if random.below(24) == 0 { Fault::Panics } else { Fault::None };
+            *hook.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = fault;
+        }
+        let (method, path, body, may_succeed) = random_operation(&mut random);
         let user = random.one_of(&["alice", "bob", ""]);
-        let headers: &[_] = if random.below(4) > 0 { &[CAPABLE] } else { &[] };
-        let answer = send(&service, request("GET", path, user, headers)).await;
-        if answer.status.is_success() {
-            assert_eq!(answer.restrictions(), restrictions_of(user), "seed {number}");
-            loads += 1;
-        } else if ![404, 500].contains(&answer.status.as_u16()) || !answer.headers.contains_key("x-inner") {
-            // Not the inner service's own error.
-            answer.refusal();
-            refusals += 1;
+        let declares = random.below(4) > 0;
+        let mut request = request_with(method, &path, user, if declares { &[CAPABLE] } else { &[] }, body);
+        if let Some(tag) = tags.keys().nth(random.below(2 * tags.len().max(1))) {
+            request.headers_mut().insert(header::IF_NONE_MATCH, tag.parse().unwrap());
+        }
+        let context = format!("seed {number}: {method} {path} {user}");
+        let answer = match service.clone().oneshot(request).await {
+            Ok(response) => Answer::of(response).await,
+            Err(error) => {
+                assert!(error.to_string().contains("is down"), "{context}");
+                down += 1;
+                continue;
+            }
+        };
+        match answer.status.as_u16() {
+            status if answer.status.is_success() => {
+                assert!(may_succeed && declares && !user.is_empty(), "{context}: {status}");
+                // A gate lets the inner service's answer through; the others carry restrictions.
+                if !path.ends_with("/plan") && !path.ends_with("/credentials") {
+                    assert_eq!(answer.restrictions(), restrictions_of(user), "{context}");
+                    if method == "GET" {
+                        tags.insert(answer.etag().to_owned(), user);
+                    }
+                }
+                successes += 1;
+            }
+            304 => {
+                assert_eq!(tags.get(answer.etag()), Some(&user), "{context}");
+                assert!(declares && answer.body.is_empty(), "{context}");
+                not_modified += 1;
+            }
+            404 | 500 if answer.headers.contains_key("x-inner") => {
+                assert_eq!(answer.text(), r#"{"error":{}}"#, "{context}: the inner service's own error");
+            }
+            _ => {
+                answer.refusal();
+                refusals += 1;
+            }
         }
     }
-    assert!(loads > 50 && refusals > 400, "{loads} loads, {refusals} refusals");
+    let counts = [successes, refusals, not_modified, down];
+    assert!(successes > 100 && refusals > 1000 && not_modified > 10 && down > 100, "{counts:?}");
 }
 
 #[tokio::test]
