@@ -127,12 +127,25 @@ struct Identifier {
     name: String,
 }
 
+impl Identifier {
+    /// Servers that join the levels of a namespace would take a level that holds the separator for two, and the table
+    /// for another one.
+    fn is_spelled_by_a_path(&self) -> bool {
+        let is_level = |level: &String| !level.is_empty() && !level.contains('\u{1f}');
+        !self.name.is_empty() && !self.namespace.is_empty() && self.namespace.iter().all(is_level)
+    }
+}
+
 impl Transaction {
-    /// Reads strictly: repeated members are errors.
+    /// Reads strictly: repeated members are errors, and so are names that no path spells.
     fn read(body: &[u8]) -> Result<Self, Refusal> {
         let ambiguous = |reason: String| Refusal::new(RefusalCode::AmbiguousRequest, reason);
         let text = std::str::from_utf8(body).map_err(|error| ambiguous(error.to_string()))?;
-        serde_json::from_str(text).map_err(|error| ambiguous(error.to_string()))
+        let transaction: Self = serde_json::from_str(text).map_err(|error| ambiguous(error.to_string()))?;
+        match transaction.table_changes.iter().all(|change| change.identifier.is_spelled_by_a_path()) {
+            true => Ok(transaction),
+            false => Err(ambiguous("the name of a table is empty, or holds a separator".into())),
+        }
     }
 
     /// The tables, each once.
@@ -170,6 +183,10 @@ mod tests {
             br#"{"table-changes":[],"table-changes":[]}"#,
             br#"{"table-changes":[{"identifier":{"namespace":["a"],"name":"t","name":"u"}}]}"#,
             br#"{"table-changes":[{"identifier":{"namespace":"a","name":"t"}}]}"#,
+            br#"{"table-changes":[{"identifier":{"namespace":["a\u001fb"],"name":"t"}}]}"#,
+            br#"{"table-changes":[{"identifier":{"namespace":["a",""],"name":"t"}}]}"#,
+            br#"{"table-changes":[{"identifier":{"namespace":[],"name":"t"}}]}"#,
+            br#"{"table-changes":[{"identifier":{"namespace":["a"],"name":""}}]}"#,
             br#"{"table-changes":[]} x"#,
             b"\xff",
         ] {
