@@ -40,7 +40,8 @@ pub struct Decision {
     pub policies: Vec<Arc<str>>,
     /// The policies that exempt the subject.
     pub exempt: Vec<Arc<str>>,
-    /// The digest of the restrictions that the answer carries.
+    /// The digest of the restrictions that were resolved: those that the answer carries, or would carry were the reader
+    /// one to receive them.
     pub signature: Option<String>,
     /// What report-only policies would have done.
     pub report_only: Vec<ReportOnly>,
