@@ -16,7 +16,12 @@ use std::{
 
 use axum::{Router, body::Body};
 use http::{Request, Response};
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
 use iceberg_read_restrictions::layer::{ReadRestrictionsService, RequestBody};
 use support::{etagger::Etagger, *};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, buffer::BufferLayer, limit::ConcurrencyLimitLayer};
@@ -261,6 +266,33 @@ async fn a_dropped_request_leaves_nothing_behind() {
         }
         let answer = tokio::time::timeout(Duration::from_secs(5), send(&service, load(ORDERS, "bob"))).await;
         assert_eq!(answer.expect("not stuck").restrictions(), restrictions_of("bob"));
+    }
+}
+
+/// Without axum around it, and over the second version of HTTP as well.
+#[tokio::test]
+async fn it_works_on_plain_hyper() {
+    let service = layer().build().layer(Etagger::new().service());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = TowerToHyperService::new(service.clone());
+            tokio::spawn(async move {
+                let protocols = auto::Builder::new(TokioExecutor::new());
+                protocols.serve_connection(TokioIo::new(stream), service).await
+            });
+        }
+    });
+    for only_http2 in [false, true] {
+        let client = Client::builder(TokioExecutor::new()).http2_only(only_http2).build_http::<Body>();
+        let to_server = tower::service_fn(move |mut request: Request<Body>| {
+            let path = request.uri().path_and_query().unwrap();
+            *request.uri_mut() = format!("http://{address}{path}").parse().unwrap();
+            client.request(request)
+        });
+        exercise(&to_server).await;
     }
 }
 
