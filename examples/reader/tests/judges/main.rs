@@ -24,3 +24,5 @@ mod ours;
 mod pyiceberg;
 mod rows;
 mod served;
+mod tables;
+mod wire;

@@ -1,5 +1,7 @@
-"""Evaluates wire forms with PyIceberg. Reads one JSON object a line, `fields`, `rows` and `filters`, and writes for each
-one line: for each filter, which rows it keeps. Values are turned into what PyIceberg's readers hand to its evaluator.
+"""Evaluates wire forms with PyIceberg. Reads one JSON object a line and writes for each one line. For `fields`, `rows` and
+`filters`: for each filter, which rows it keeps; values are turned into what PyIceberg's readers hand to its evaluator. For
+`metadata`, the path of a table's metadata, and `filters`: for each filter, the numbers of the rows that a scan shows,
+which has the columns `selected`.
 """
 
 import json
@@ -15,6 +17,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import expression_evaluator
 from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
 from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField
 from pyiceberg.utils.datetime import date_str_to_days, time_str_to_micros, timestamp_to_micros
@@ -61,8 +64,8 @@ def constant(json_value, data_type):
     return literal(value(json_value, data_type) if data_type in ("float", "double") else json_value)
 
 
-for line in sys.stdin:
-    case = json.loads(line)
+def evaluated(case):
+    """Which rows the evaluator of expressions keeps."""
     schema = Schema(*(NestedField(f["id"], f["name"], f["type"], required=f["required"]) for f in case["fields"]))
     names = {f["id"]: f["name"] for f in case["fields"]}
     rows = [Record(*(value(v, f["type"]) for v, f in zip(row, case["fields"]))) for row in case["rows"]]
@@ -70,4 +73,24 @@ for line in sys.stdin:
     for wire in case["filters"]:
         keeps = expression_evaluator(schema, expression(wire, names), case_sensitive=True)
         answers.append([bool(keeps(row)) for row in rows])
-    print(json.dumps(answers))
+    return answers
+
+
+def scanned(case):
+    """The numbers of the rows that a scan shows, or why it fails."""
+    table = StaticTable.from_metadata(case["metadata"])
+    names = {f.field_id: f.name for f in table.schema().fields}
+    selected = tuple(case.get("selected", ["row"]))
+    answers = []
+    for wire in case["filters"]:
+        try:
+            rows = table.scan(row_filter=expression(wire, names), selected_fields=selected).to_arrow()
+            answers.append(rows["row"].to_pylist())
+        except Exception as error:
+            answers.append(f"{type(error).__name__}: {error}")
+    return answers
+
+
+for line in sys.stdin:
+    case = json.loads(line)
+    print(json.dumps(scanned(case) if "metadata" in case else evaluated(case)))
