@@ -6,7 +6,11 @@ mod support;
 use http::Method;
 use iceberg_read_restrictions::layer::RestrictedCommits;
 use serde::Deserialize;
-use support::{lenient::Leniency, strict::CREDENTIALS, *};
+use support::{
+    lenient::{Leniency, ignoring_case},
+    strict::CREDENTIALS,
+    *,
+};
 use tower::Layer;
 
 #[derive(Deserialize)]
@@ -156,7 +160,7 @@ async fn hostile_spellings_of_commits_behind_lenient_routers() {
 
 /// Whether a lenient catalog takes a POST for a commit to the governed table.
 fn is_commit(segments: &[String]) -> bool {
-    let lower: Vec<String> = segments.iter().map(|segment| segment.to_ascii_lowercase()).collect();
+    let lower: Vec<String> = segments.iter().map(|segment| ignoring_case(segment)).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
     let ends_as = |words: &[&str]| lower.ends_with(words);
     ends_as(&["namespaces", "sales", "tables", "orders"]) || ends_as(&["transactions", "commit"])

@@ -4,6 +4,8 @@
 //! a trailing slash or the case of letters, and they do so in different orders. A path is only as safe as the most
 //! lenient of them, so every combination that could matter for the path at hand is tried.
 
+use std::borrow::Cow;
+
 use http::Method;
 
 use super::route::{Operation, OperationKind, Shape, classify};
@@ -42,6 +44,7 @@ pub(super) fn is_doubtful(path: &str) -> bool {
     let bytes = path.as_bytes();
     let (mut upper_case, mut beyond_ascii) = (false, false);
     for (at, &byte) in bytes.iter().enumerate() {
+        beyond_ascii |= !byte.is_ascii();
         let doubtful = match byte {
             b';' | b'\\' => true,
             b'/' => is_empty_or_dots(&bytes[at + 1..]),
@@ -57,8 +60,15 @@ pub(super) fn is_doubtful(path: &str) -> bool {
         upper_case |= byte.is_ascii_uppercase();
     }
     let is_misspelled = |segment: &str| fixed_word(segment.as_bytes()).is_some_and(|word| word != segment);
-    upper_case && path.split('/').any(is_misspelled)
-        || beyond_ascii && percent_encoding::percent_decode_str(path).decode_utf8().is_err()
+    upper_case && path.split('/').any(is_misspelled) || beyond_ascii && is_doubtful_beyond_ascii(path)
+}
+
+/// Whether letters beyond ASCII could be read as others.
+fn is_doubtful_beyond_ascii(path: &str) -> bool {
+    match percent_encoding::percent_decode_str(path).decode_utf8() {
+        Ok(text) => text.chars().any(|letter| !letter.is_ascii() && lower_case(letter).is_ascii()),
+        Err(_) => true,
+    }
 }
 
 /// Whether the segment at the beginning of `rest` is empty, `.` or `..`.
@@ -308,13 +318,36 @@ fn found_below(method: &Method, words: &[&str], segments: &[Vec<u8>]) -> Option<
 
 /// The fixed word that a decoded segment is, whatever the case of its letters.
 fn fixed_word(segment: &[u8]) -> Option<&'static str> {
-    FIXED_WORDS.into_iter().find(|word| word.as_bytes().eq_ignore_ascii_case(segment))
+    let segment = in_ascii(segment);
+    FIXED_WORDS.into_iter().find(|word| word.as_bytes().eq_ignore_ascii_case(&segment))
 }
 
 /// Whether a word that every operation has stands anywhere in a decoded path.
 fn mentions_operations(text: &[u8]) -> bool {
+    let text = in_ascii(text);
     let contains = |word: &[u8]| text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     contains(b"namespaces") || contains(b"transactions")
+}
+
+/// The text with [letters that are in another case those of ASCII](lower_case) as those.
+fn in_ascii(text: &[u8]) -> Cow<'_, [u8]> {
+    match text.is_ascii() {
+        true => Cow::Borrowed(text),
+        false => {
+            Cow::Owned(String::from_utf8_lossy(text).chars().map(lower_case).collect::<String>().into_bytes())
+        }
+    }
+}
+
+/// The letter in lower case, as routers compare letters that ignore case: one by one, either in lower case or first in
+/// upper case. The Kelvin sign and three more letters are in that way letters of ASCII.
+fn lower_case(letter: char) -> char {
+    match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        '\u{130}' | '\u{131}' => 'i',
+        other => other.to_ascii_lowercase(),
+    }
 }
 
 /// The byte that a well-formed escape at the beginning of `text` stands for.

@@ -365,6 +365,8 @@ mod tests {
             "/v1/namespaces/ns/tables/a+b%20c",
             "/v1/namespaces/ns/tables/a.b",
             "/v1/namespaces/ns/tables/a%5Cb",
+            "/v1/namespaces/sat%C4%B1%C5%9F/tables/%C4%B0l",
+            "/v1/namespaces/ns/tables/reg\u{131}ster",
             "/v1/a%2Fb/namespaces/ns/tables/t",
         ] {
             assert_eq!(operation("GET", path).0, OperationKind::LoadTable, "{path}");
@@ -418,6 +420,14 @@ mod tests {
             "/v1/namespaces/ns/views/..%2Ftables%2Ft",
             "/v1/namespaces/a%2Fnamespaces%2Fb/tables/t",
             "/v1/%2e%2e%2fv1/namespaces/ns/tables/t",
+            "/v1/name%C5%BFpaces/ns/tables/t",
+            "/v1/name\u{17f}paces/ns/tables/t",
+            "/v1/name%C5%BFpaces/ns/tables/%FF/../t",
+            "/v1/namespaces/ns/table%C5%BF/t",
+            "/v1/namespaces/ns/tables/t/ta%C5%BFks",
+            "/v1/namespaces/ns/tables/t/tas%E2%84%AAs",
+            "/v1/namespaces/ns/tables/t/s%C4%B0gn",
+            "/v1/namespaces/ns/tables/t/s%25C4%25B1gn",
         ] {
             assert_eq!(route("GET", path), Route::Ambiguous, "{path}");
         }
@@ -431,6 +441,8 @@ mod tests {
             "/v1/transactions/commit/",
             "/v1/transactions//commit",
             "/v1/Transactions/commit",
+            "/v1/transact%C4%B1ons/commit",
+            "/v1/namespaces/ns/reg%C4%B0ster",
         ] {
             assert_eq!(route("POST", path), Route::Ambiguous, "{path}");
         }
@@ -438,11 +450,20 @@ mod tests {
 
     #[test]
     fn what_only_a_lenient_router_finds_below_namespaces_is_not_recognized() {
-        for path in ["/v1/%6eamespaces/ns/odd/t", "/v1/Namespaces/ns/tables/t/odd", "/v1//x/../NAMESPACES/ns"]
-        {
+        for path in [
+            "/v1/%6eamespaces/ns/odd/t",
+            "/v1/Namespaces/ns/tables/t/odd",
+            "/v1//x/../NAMESPACES/ns",
+            "/v1/name%C5%BFpaces/ns",
+        ] {
             assert_eq!(route("GET", path), Route::Unrecognized { lead: None }, "{path}");
         }
-        for path in ["/docs/%6eamespaces.html", "/docs/Namespaces-of-note/", "/v1/Views"] {
+        for path in [
+            "/docs/%6eamespaces.html",
+            "/docs/Namespaces-of-note/",
+            "/v1/Views",
+            "/docs/name%C5%BFpaces-of-note",
+        ] {
             assert_eq!(route("GET", path), Route::Elsewhere, "{path}");
         }
     }

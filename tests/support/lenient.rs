@@ -55,7 +55,7 @@ impl Leniency {
     /// What a path is to this catalog, as far as reading a table goes.
     pub fn answer(self, method: &Method, path: &str) -> Option<&'static str> {
         let segments = self.segments(path);
-        let lower: Vec<String> = segments.iter().map(|segment| segment.to_ascii_lowercase()).collect();
+        let lower: Vec<String> = segments.iter().map(|segment| ignoring_case(segment)).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         let mut answers = (0..lower.len()).filter(|at| lower[*at] == "namespaces").filter_map(|at| {
             let exists = segments.get(at + 1).is_some_and(|ns| ns == "sales")
@@ -80,6 +80,11 @@ impl Leniency {
             None => Response::builder().status(StatusCode::NOT_FOUND).body(Body::from("{}")).unwrap(),
         })
     }
+}
+
+/// A text of which only the letters matter: as in many languages, upper case first, and then lower case.
+pub fn ignoring_case(text: &str) -> String {
+    text.to_uppercase().to_lowercase()
 }
 
 fn resolve_dots(segments: &mut Vec<String>) {
