@@ -141,8 +141,8 @@ impl From<&EffectivePolicy> for Effective {
     }
 }
 
-fn ask(source: &dyn PolicySource, table: &TableIdent) -> Arc<EffectivePolicies> {
-    let request = TableRequest { table, uuid: None, columns: Columns::Unknown };
+fn ask(source: &dyn PolicySource, table: &TableIdent, columns: Columns<'_>) -> Arc<EffectivePolicies> {
+    let request = TableRequest { table, uuid: None, columns };
     futures_util::future::FutureExt::now_or_never(source.effective_policies(request)).unwrap().unwrap()
 }
 
@@ -165,8 +165,11 @@ fn effective_policies() {
         for Load { table, governed, answer } in loads {
             let table = TableIdent::new(table.catalog, table.namespace, table.name);
             for source in [&toml, &json] {
-                let got = ask(source, &table);
+                let got = ask(source, &table, Columns::Unknown);
                 assert_eq!(Answer::from(&*got), answer, "{says}: {table:?}");
+                // Columns that are assigned for are in the answer, whichever were asked about.
+                let of_one = ask(source, &table, Columns::Known(&["no_such_column"]));
+                assert_eq!(Answer::from(&*of_one), answer, "{says}: {table:?}");
                 assert_eq!(&got.revision, source.revision(), "{says}");
                 let governs = governed.unwrap_or(got.all().next().is_some());
                 assert_eq!(got.is_governed(), governs, "{says}: {table:?}");
@@ -664,7 +667,7 @@ proptest! {
         let governance = builder.build().unwrap();
 
         let table = TableIdent::new("c", namespace, LEVELS[name]);
-        let mut got = Answer::from(&*ask(&governance, &table));
+        let mut got = Answer::from(&*ask(&governance, &table, Columns::Unknown));
         let reached: Vec<_> = got.row_filters.iter().chain(&got.column_masks).chain(got.columns.values().flatten())
             .map(|effective| effective.policy.clone()).collect();
         for left in std::mem::take(&mut got.not_selected) {
