@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use iceberg_read_restrictions::restriction::{Value, evaluate};
+use jsonschema::Validator;
 use serde_json::Value as Json;
 
 use super::{
@@ -16,10 +17,22 @@ use super::{
 const RULES: usize = 700;
 const ROWS: usize = 24;
 
+/// What the REST schema allows, and what of it this crate emits.
+fn shapes() -> [Validator; 2] {
+    let schemas = [
+        include_str!("../fixtures/openapi/read-restrictions.json"),
+        include_str!("../fixtures/openapi/emitted.json"),
+    ];
+    schemas.map(|schema| {
+        let schema = serde_json::from_str(schema).expect("JSON");
+        jsonschema::validator_for(&schema).expect("a JSON Schema")
+    })
+}
+
 #[test]
 fn a_hundred_thousand_cases_keep_the_same_rows_in_source_predicate_and_every_reader() {
     let mut random = Random::for_test("meaning");
-    let (domains, askers) = (domains(), askers());
+    let (domains, askers, shapes) = (domains(), askers(), shapes());
     let (mut cases, mut kept) = (0, 0);
     for _ in 0..RULES {
         let table = Table::random(&mut random, &domains, ROWS);
@@ -31,6 +44,10 @@ fn a_hundred_thousand_cases_keep_the_same_rows_in_source_predicate_and_every_rea
             let resolution = resolve(&policies, &loaded, asker);
             let member: Json =
                 resolution.member().map_or(Json::Null, |member| serde_json::from_str(member).expect("JSON"));
+            if !member.is_null() {
+                let mut errors = shapes.iter().flat_map(|shape| shape.iter_errors(&member));
+                assert!(errors.next().is_none(), "not the shape: {member:#}\n{source}");
+            }
             let wire = Wire::read(member.get("required-row-filter").unwrap_or(&Json::Bool(true)));
             let predicate = &resolution.row_filter().expect("a row filter").predicate;
             for row in &table.rows {
