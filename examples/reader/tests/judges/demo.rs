@@ -1,5 +1,7 @@
 //! The demonstration: real Parquet files, a real catalog behind the layer, three subjects.
 
+use std::process::Command;
+
 use arrow_array::{
     Array, RecordBatch,
     cast::AsArray,
@@ -61,6 +63,13 @@ async fn a_refusal_of_the_catalog_is_a_refusal_of_the_query() {
     let table = TableIdent::from_strs(["sales", "no such table"]).expect("a name");
     let error = Reader::new(&demo.url, "olga").read(&table).await.expect_err("no such table").to_string();
     assert!(error.contains("404"), "{error}");
+}
+
+#[test]
+fn the_program_shows_three_views_side_by_side() {
+    let output = Command::new(env!("CARGO_BIN_EXE_reader")).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).expect("UTF-8"), include_str!("demo.txt"));
 }
 
 /// A catalog that answers every load with the demonstration's own load result and this text behind its opening brace.

@@ -20,6 +20,7 @@ mod cases;
 mod demo;
 mod iceberg_rust;
 mod kit;
+mod mutations;
 mod ours;
 mod pyiceberg;
 mod rows;
