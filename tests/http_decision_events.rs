@@ -4,10 +4,11 @@
 mod support;
 
 use std::{
-    io,
+    fs, io,
     sync::{Arc, Mutex},
 };
 
+use iceberg_read_restrictions::{ReadRestrictionsLayer, identity::RequestUser, policy::GovernanceFile};
 use serde_json::Value;
 use support::*;
 use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
@@ -89,4 +90,47 @@ async fn a_governed_load_leaves_one_event_inside_of_one_span() {
     send(&service, request("GET", "/v1/config", "alice", &[])).await;
     let lines = log.take();
     assert!(lines.iter().all(|line| line["target"] != "iceberg_read_restrictions::decision"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_304_and_what_is_gated_leave_one_event_with_everything_in_it() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(log.clone()).finish();
+    let _default = tracing::subscriber::set_default(subscriber);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("governance.toml");
+    fs::write(&path, include_str!("fixtures/http/governance.toml")).unwrap();
+    let governance = GovernanceFile::watch(&path).unwrap();
+    let users = governance.directory(RequestUser::header("x-user".parse().unwrap()));
+    let revision = governance.current().revision().to_string();
+    let service = Inner::table().behind(ReadRestrictionsLayer::builder(governance, users).catalog("prod"));
+    let etag = send(&service, load(ORDERS, "alice")).await.etag().to_owned();
+    log.take();
+
+    let credentials = format!("{ORDERS}/credentials");
+    let create = r#"{"name": "orders", "schema": {"fields": []}}"#;
+    let id = ("x-request-id", "r-1");
+    for (method, path, headers, body, operation, status, refused) in [
+        ("GET", ORDERS, &[id, CAPABLE, ("if-none-match", &*etag)][..], "", "loadTable", 304, false),
+        ("GET", &credentials, &[id, CAPABLE], "", "loadCredentials", 200, false),
+        ("GET", &credentials, &[id], "", "loadCredentials", 406, true),
+        ("POST", "/v1/namespaces/sales/tables", &[id], create, "createTable", 406, true),
+    ] {
+        let answer = send(&service, request_with(method, path, "alice", headers, body)).await;
+        assert_eq!(answer.status, status, "{path}");
+        let lines = log.take();
+        let target = "iceberg_read_restrictions::decision";
+        let events: Vec<_> = lines.iter().filter(|line| line["target"] == target).collect();
+        let [event] = &*events else { panic!("{path}: {lines:#?}") };
+        let fields = &event["fields"];
+        assert_eq!((&fields["operation"], &fields["status"]), (&operation.into(), &status.into()), "{path}");
+        assert_eq!(fields["outcome"], if refused { "Refused" } else { "Restricted" }, "{path}");
+        assert_eq!(fields["reason"].is_string(), refused, "why in full, {path}");
+        assert_eq!(fields["request_id"], "r-1");
+        assert_eq!(fields["namespace"], r#"["sales"]"#);
+        assert_eq!((&fields["exempt"], &fields["report_only"]), (&"[]".into(), &"[]".into()));
+        assert_eq!(fields["policy_revision"], *revision);
+        let age = fields["source_age_ms"].as_u64().or_else(|| fields["source_age_ms"].as_str()?.parse().ok());
+        assert!(age.is_some_and(|age| age < 60_000), "{path}: {event}");
+    }
 }

@@ -417,15 +417,29 @@ async fn report_only_policies_are_told_and_not_sent() {
         .catalog("prod")
         .decisions(move |decision: &Decision| sink.lock().unwrap().push(decision.clone()));
     let service = Inner::table().behind(layer);
-    for (path, user) in [(ORDERS, "alice"), (BROKEN, "alice"), (ORDERS, "")] {
+    for (path, user) in [(ORDERS, "alice"), (ORDERS, "etl"), (BROKEN, "alice"), (ORDERS, "")] {
         let answer = send(&service, request("GET", path, user, &[])).await;
         assert_eq!((answer.text(), answer.etag()), (TABLE, "\"inner-1\""), "{path} {user}");
     }
     let decisions = decisions.lock().unwrap();
-    let [reported, broken, missing] = &**decisions else { panic!("one for each") };
+    let [reported, exempt, broken, missing] = &**decisions else { panic!("one for each") };
     assert_eq!(reported.outcome, Outcome::Ungoverned);
-    assert_eq!(reported.report_only.len(), 2);
-    assert!(reported.report_only.iter().all(|report| report.error.is_none()));
+    // Each by itself what the two would have been together, had they been enforced.
+    let enforced = restrictions_of("alice");
+    let alone = |member: &str| serde_json::json!({member: enforced[member]});
+    assert_eq!(
+        serde_json::to_value(&reported.report_only).unwrap(),
+        serde_json::json!([
+            {"policy": "secret_filter", "read-restrictions": alone("required-row-filter"), "error": null},
+            {"policy": "secret_mask", "read-restrictions": alone("required-column-projections"), "error": null},
+        ])
+    );
+    assert!(
+        exempt.report_only.iter().all(|report| (&report.read_restrictions, &report.error) == (&None, &None))
+    );
+    for unresolvable in [&broken.report_only[..], &missing.report_only] {
+        assert!(unresolvable.iter().all(|report| report.read_restrictions.is_none()), "{unresolvable:?}");
+    }
     assert!(broken.report_only[0].error.as_deref().unwrap().contains("no_such_column"));
     assert!(missing.report_only.iter().all(|report| report.error.is_some()));
 }

@@ -389,9 +389,11 @@ fn unreadable_input_does_not_stop_the_check() {
         .with("tables/prod/sales/broken.json", "{")
         .with("tables/prod/stray.json", "{}")
         .with("tables/prod/sales/readme.md", "no table")
+        .with("tables/prod/sales/%ff.json", ORDERS)
         .with("tables/prod/sales/zebra.json", ORDERS);
     assert_eq!(severity(&check.finding("is not JSON")), "error");
     assert_eq!(severity(&check.finding("a table lies at")), "warning");
+    assert_eq!(severity(&check.finding("its name is not UTF-8")), "warning");
     check.finding("no column `no`");
     let run = check.run(&["--json"]);
     assert_eq!((run.code, &run.json()["tables"]), (2, &3.into()));

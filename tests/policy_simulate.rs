@@ -2,9 +2,19 @@
 
 mod program;
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
+use bytes::Bytes;
+use iceberg_read_restrictions::{
+    identity::Subject,
+    policy::{Format, Governance, TableIdent},
+    resolve::{ResolveRequest, Resolver},
+    restriction::{self, Predicate, evaluate},
+    source::Revision,
+    table::LoadResult,
+};
 use program::{Run, policy};
+use proptest::{prelude::*, sample::select};
 use serde_json::Value;
 
 const ORDERS: &str = r#"{"metadata": {"format-version": 2, "current-schema-id": 0, "schemas": [
@@ -313,8 +323,135 @@ fn a_table_that_cannot_be_read_does_not_stop_the_simulation() {
 }
 
 #[test]
+fn a_folder_without_tables_is_no_change_without_effect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::create_dir_all(path("tables/sales")).expect("created");
+    fs::write(path("g.toml"), filter("true")).expect("written");
+    let (governance, tables) = (path("g.toml"), path("tables"));
+    let arguments = [
+        "simulate",
+        "--before",
+        &governance,
+        "--after",
+        &governance,
+        "--tables",
+        &tables,
+        "--subjects",
+        "bob",
+    ];
+    let run = policy(arguments);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.stdout.contains("no table in the folder"), "{run:?}");
+    // One level of folders is missing: it lies in the catalog's folder.
+    fs::write(path("tables/sales/orders.json"), ORDERS).expect("written");
+    let run = policy(arguments);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(
+        run.stdout.contains("a table lies at") && run.stdout.contains("no table in the folder"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn subjects_may_be_listed_as_people_write_lists() {
+    let (before, after) = (filter("true"), filter("col(\"owner\") == session_user()"));
+    let run = simulate(&before, &after, "alice, bob ", &[]);
+    assert_eq!(run.stdout, simulate(&before, &after, "alice,bob", &[]).stdout);
+    assert!(run.stdout.contains("rows where owner = 'bob'"), "{run:?}");
+}
+
+#[test]
 fn wrong_use_and_invalid_files() {
     assert_eq!(simulate(&filter("true"), "[[tags]]\nnam = 1", "bob", &[]).code, 2);
     assert_eq!(simulate(&filter("true"), &filter("true"), "bob,,eve", &[]).code, 2);
     assert_eq!(simulate(&filter("true"), &filter("true"), " ", &[]).code, 2);
+}
+
+/// A condition on the columns `id`, `region`, `score` and `place`.
+fn condition() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        (select(vec!["==", "!=", "<", "<=", ">", ">="]), 0..4)
+            .prop_map(|(op, id)| format!("col(\"id\") {op} {id}")),
+        (select(vec!["==", "!=", "<", ">="]), select(vec!["", "A", "B"]))
+            .prop_map(|(op, region)| format!("col(\"region\") {op} {region:?}")),
+        (select(vec!["<", ">", "<=", "=="]), select(vec!["0.25", "0.5"]))
+            .prop_map(|(op, score)| format!("col(\"score\") {op} {score}")),
+        select(vec!["col(\"region\") == null", "col(\"score\") != null", "col(\"place\") == true"])
+            .prop_map(str::to_owned),
+        select(vec!["col(\"id\") in [1, 3]", "col(\"region\") in [\"A\", \"B\"]", "true"])
+            .prop_map(str::to_owned),
+    ];
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|one| format!("not ({one})")),
+            (inner.clone(), inner.clone()).prop_map(|(one, other)| format!("({one} and {other})")),
+            (inner.clone(), inner).prop_map(|(one, other)| format!("({one} or {other})")),
+        ]
+    })
+}
+
+/// The row filter as the layer would send it.
+fn predicate(governance: &str) -> Predicate {
+    let governance = Governance::parse(governance, Format::Toml).expect("valid");
+    let policies = governance.effective_policies_of(&TableIdent::new("prod", ["sales"], "orders"));
+    let table = LoadResult::read(Bytes::from_static(ORDERS.as_bytes())).expect("a load result");
+    let subject = Subject::new("bob", Revision::new("1"));
+    let request =
+        ResolveRequest { policies: &policies, subject: Some(&subject), memberships: None, table: &table };
+    let resolution = Resolver::new().resolve(request).expect("resolved");
+    resolution.row_filter().expect("a filter").predicate.clone()
+}
+
+/// More values than the conditions can tell apart.
+fn rows() -> impl Iterator<Item = BTreeMap<i32, restriction::Value>> {
+    use restriction::Value::{Boolean, Double, Long, Null, String};
+    let regions = ["", "\0", "A", "A\0", "AA", "B", "B\0", "C"].map(|region| String(region.to_owned()));
+    let regions: Vec<_> = [Null].into_iter().chain(regions).collect();
+    let numbers = [f64::NEG_INFINITY, -0.0, 0.25, 0.3, 0.5, 0.6, f64::INFINITY, f64::NAN].map(Double);
+    let scores: Vec<_> = [Null].into_iter().chain(numbers).collect();
+    (-1..6).flat_map(move |id| {
+        let (regions, scores) = (regions.clone(), scores.clone());
+        regions.into_iter().flat_map(move |region| {
+            scores.clone().into_iter().flat_map(move |score| {
+                let region = region.clone();
+                [true, false].map(|place| {
+                    BTreeMap::from([
+                        (1, Long(id)),
+                        (2, region.clone()),
+                        (4, score.clone()),
+                        (7, Boolean(place)),
+                    ])
+                })
+            })
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// With so few values the filters can be compared row by row, and the answer must be exactly that.
+    #[test]
+    fn filters_are_compared_exactly(before in condition(), after in condition()) {
+        let (before, after) = (filter(&before), filter(&after));
+        let (was, is) = (predicate(&before), predicate(&after));
+        let mut differences = [false; 2];
+        for row in rows() {
+            match (evaluate(&was, &row).unwrap(), evaluate(&is, &row).unwrap()) {
+                (false, true) => differences[0] = true,
+                (true, false) => differences[1] = true,
+                _ => {}
+            }
+        }
+        let (code, found, reasons) = effect(&before, &after);
+        let expected = match differences {
+            [true, _] => &["widens"][..],
+            [false, true] => &["narrows"],
+            [false, false] => &["same", "none"],
+        };
+        prop_assert!(expected.contains(&&*found), "{found}, and row by row {expected:?}: {reasons:?}");
+        prop_assert_eq!(code, u8::from(differences[0]));
+        prop_assert_eq!(reasons.iter().any(|reason| reason.starts_with("narrows: rows are hidden")), differences[1]);
+    }
 }

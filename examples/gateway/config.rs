@@ -77,7 +77,7 @@ pub struct CapabilityConfig {
 }
 
 /// `[settings]`
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// When two policies on one target are one too many.
@@ -316,8 +316,11 @@ fn place(text: &str, offset: usize) -> (String, String) {
     let before = text.get(..offset).unwrap_or(text);
     let number = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-    let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-    (format!("{number}:{column}:"), format!(", in `{line}`"))
+    let line = match text.lines().nth(number - 1).unwrap_or_default().trim() {
+        "" => String::new(),
+        line => format!(", in `{line}`"),
+    };
+    (format!("{number}:{column}:"), line)
 }
 
 impl File {
@@ -517,5 +520,84 @@ fn refusal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CapabilityRefus
         406 => Ok(CapabilityRefusal::NotAcceptable),
         403 => Ok(CapabilityRefusal::Forbidden),
         other => Err(de::Error::custom(format!("`refuse_with` is 406 or 403, not {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the documentation shows as the defaults.
+    fn assert_defaults(config: &Config) {
+        let Config { capability, settings, authenticator, .. } = config;
+        let accepted = capability.accept.clone().unwrap_or_else(Capability::defaults);
+        let pairs = [
+            ("x-iceberg-client-capabilities", "read-restrictions"),
+            ("x-gravitino-client-capabilities", "read-restrictions.v1"),
+            ("x-gravitino-read-restrictions", "v1"),
+        ];
+        let spelled = accepted.iter().map(|pair| format!("{pair:?}").to_lowercase());
+        for (found, (header, token)) in spelled.zip(pairs) {
+            assert!(
+                found.contains(&format!("{header:?}")) && found.contains(&format!("{token:?}")),
+                "{found}"
+            );
+        }
+        assert_eq!(accepted.len(), pairs.len());
+        assert_eq!(capability.refuse_with, CapabilityRefusal::NotAcceptable);
+        assert_eq!(config.trusted_readers, None);
+        assert_eq!(
+            *settings,
+            Settings {
+                conflict: ConflictRule::BySignature,
+                upstream_restrictions: UpstreamRestrictions::Refuse,
+                restricted_commits: RestrictedCommits::Allow,
+                plus_as_space: false,
+                namespace_separators: vec!["%1F".to_owned()],
+                max_body_bytes: 67_108_864,
+                source_timeout: Duration::from_millis(2_000),
+                upstream_timeout: Duration::from_millis(60_000),
+            }
+        );
+        assert_eq!(config.poll, Duration::from_millis(500));
+        assert_eq!(authenticator.trusted_peers, ["127.0.0.0/8".parse::<IpNet>().unwrap()]);
+        assert!(authenticator.reader.is_none());
+        match &authenticator.mode {
+            Mode::Header { user, groups: None } => assert_eq!(user, "x-forwarded-user"),
+            _ => panic!("the mode is header, and the groups are the file's"),
+        }
+        assert_eq!(config.catalog, CatalogConfig::Fixed("prod".to_owned()));
+    }
+
+    #[test]
+    fn what_is_left_out_is_what_the_sample_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.toml");
+        let minimal = "listen = \"127.0.0.1:0\"\nupstream = \"embedded\"\ngovernance = \"g.toml\"\ncatalog = \"prod\"\n";
+        fs::write(&path, minimal).unwrap();
+        let config = Config::read(&path).unwrap();
+        assert_defaults(&config);
+        assert_eq!(config.admin_listen, None);
+        assert_eq!(config.governance, Some(folder.path().join("g.toml")), "relative to the file");
+
+        assert_defaults(&Config::built_in());
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gateway/gateway.toml");
+        assert_defaults(&Config::read(&sample).unwrap());
+    }
+
+    #[test]
+    fn the_defaults_for_tokens_are_half_a_minute_and_the_subject() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.toml");
+        fs::write(folder.path().join("secret"), "s3cret").unwrap();
+        let minimal = "listen = \"127.0.0.1:0\"\nupstream = \"embedded\"\ngovernance = \"g.toml\"\ncatalog = \"prod\"\n\
+                       [identity]\nmode = \"jwt\"\nsecret_file = \"secret\"\nalgorithms = [\"HS256\"]\n";
+        fs::write(&path, minimal).unwrap();
+        let Mode::Jwt { subject_claim, groups_claim, .. } = Config::read(&path).unwrap().authenticator.mode
+        else {
+            panic!("the mode is jwt")
+        };
+        assert_eq!((&*subject_claim, groups_claim), ("sub", None));
+        assert_eq!(DEFAULT_LEEWAY_S, 30);
     }
 }

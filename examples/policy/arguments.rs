@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{convert::Infallible, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iceberg_read_restrictions::resolve::{ConflictRule, Resolver, UpstreamRestrictions};
@@ -95,7 +95,7 @@ pub struct SimulateArguments {
     #[arg(long, value_name = "DIR")]
     pub tables: PathBuf,
     /// The subjects to try, separated by commas or given one by one
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = trimmed, required = true)]
     pub subjects: Vec<String>,
     #[command(flatten)]
     pub rules: RuleArguments,
@@ -118,6 +118,11 @@ pub struct FormatArguments {
     /// Write JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A name in a list may have a blank before it, as people write lists.
+fn trimmed(name: &str) -> Result<String, Infallible> {
+    Ok(name.trim().to_owned())
 }
 
 /// The rules of the layer that the answer depends on.

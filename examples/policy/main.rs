@@ -73,12 +73,12 @@ pub fn run(
 
 /// Help that was asked for is a result, everything else from clap is wrong use.
 fn usage(error: &clap::Error, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8 {
-    let written = match error.use_stderr() {
-        true => write!(stderr, "{}", error.render()),
-        false => write!(stdout, "{}", error.render()),
+    let (written, verdict) = match error.use_stderr() {
+        true => (write!(stderr, "{}", error.render()), Verdict::Unusable),
+        false => (write!(stdout, "{}", error.render()).and_then(|()| stdout.flush()), Verdict::Yes),
     };
-    match (written, error.use_stderr()) {
-        (Ok(()), false) => Verdict::Yes as u8,
-        _ => Verdict::Unusable as u8,
+    match written {
+        Ok(()) => verdict as u8,
+        Err(_) => Verdict::Unusable as u8,
     }
 }

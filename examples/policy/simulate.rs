@@ -93,6 +93,10 @@ pub fn run(arguments: &SimulateArguments, output: &mut Output<'_>) -> Result<Ver
             }
         }
     }
+    if report.tables == 0 && report.verdict == Verdict::Yes {
+        // A wrong folder must not pass for a change without effect.
+        report.skip(format!("{}: no table in the folder", arguments.tables.display()), Verdict::Unusable)?;
+    }
     report.finish()
 }
 

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::error::RefusalCode;
 use crate::{
     policy::ObjectName,
-    resolve::{Outcome, Reported},
+    resolve::{Outcome, Reported, ReportedRestriction},
+    restriction::ReadRestrictions,
     source::Revision,
 };
 
@@ -73,15 +75,34 @@ pub struct Revisions {
 pub struct ReportOnly {
     /// The policy.
     pub policy: Arc<str>,
+    /// The text of the `read-restrictions` member that it alone would have put in; `None` when it restricts nothing for
+    /// this subject, and when there is an error.
+    #[serde(serialize_with = "raw")]
+    pub read_restrictions: Option<String>,
     /// Why its restriction cannot be resolved; enforced, it would refuse the load.
     pub error: Option<String>,
 }
 
 impl From<&Reported> for ReportOnly {
     fn from(reported: &Reported) -> Self {
-        let error = reported.result.as_ref().err().map(ToString::to_string);
-        Self { policy: reported.policy.clone(), error }
+        let restrictions = reported.result.as_ref().ok().and_then(restrictions);
+        Self {
+            policy: reported.policy.clone(),
+            read_restrictions: restrictions.map(|restrictions| restrictions.to_json()),
+            error: reported.result.as_ref().err().map(ToString::to_string),
+        }
     }
+}
+
+/// What a reader would have to enforce, if anything.
+pub(super) fn restrictions(reported: &ReportedRestriction) -> Option<ReadRestrictions> {
+    let restrictions = match reported {
+        ReportedRestriction::Exempt => return None,
+        ReportedRestriction::RowFilter(filter) => ReadRestrictions::new(Some(filter.clone()), []),
+        ReportedRestriction::ColumnMasks(masks) => ReadRestrictions::new(None, masks.iter().copied()),
+    };
+    // One policy that was resolved has one action for each column.
+    restrictions.ok().filter(|restrictions| !restrictions.is_empty())
 }
 
 /// Receives every [`Decision`]. Closures over it are `Decisions`.
@@ -123,10 +144,16 @@ impl Decision {
     }
 }
 
-fn revision<S: serde::Serializer>(revision: &Option<Revision>, serializer: S) -> Result<S::Ok, S::Error> {
+fn revision<S: Serializer>(revision: &Option<Revision>, serializer: S) -> Result<S::Ok, S::Error> {
     revision.as_ref().map(Revision::as_str).serialize(serializer)
 }
 
-fn milliseconds<S: serde::Serializer>(age: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+/// JSON in JSON, not in a string.
+fn raw<S: Serializer>(json: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let json = json.clone().map(RawValue::from_string).transpose();
+    json.map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+fn milliseconds<S: Serializer>(age: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     age.map(|age| age.as_millis() as u64).serialize(serializer)
 }

@@ -12,7 +12,8 @@
 //! | `iceberg_read_restrictions_resolve_seconds` | histogram | |
 //!
 //! The sources of this crate start the matches of each enabled policy at zero when they put it in force, so a policy that
-//! never matched is one whose counter is still zero. Labels never hold the name of a subject, a group, a tag or a table.
+//! never matched is one whose counter is still zero. The `result` of a report-only policy is what it would have done to this
+//! load: `restricts`, `nothing` or `unresolvable`. Labels never hold the name of a subject, a group, a tag or a table.
 
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ mod facade {
     use std::time::Instant;
 
     use super::*;
-    use crate::policy::MATCHES_COUNTER;
+    use crate::{layer::decision::restrictions, policy::MATCHES_COUNTER};
 
     /// An operation came to an end.
     pub(in super::super) fn decided(operation: OperationKind, outcome: Outcome, code: Option<RefusalCode>) {
@@ -90,8 +91,12 @@ mod facade {
 
     /// A report-only policy was resolved.
     pub(in super::super) fn reported(reported: &[Reported]) {
-        for report in reported {
-            let result = if report.result.is_ok() { "resolved" } else { "unresolvable" };
+        for Reported { result, .. } in reported {
+            let result = match result.as_ref().map(restrictions) {
+                Ok(Some(_)) => "restricts",
+                Ok(None) => "nothing",
+                Err(_) => "unresolvable",
+            };
             metrics::counter!("iceberg_read_restrictions_report_only_total", "result" => result).increment(1);
         }
     }

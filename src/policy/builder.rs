@@ -1,5 +1,5 @@
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -239,7 +239,8 @@ fn check_assignments(
             continue;
         };
         let Some(allowed) = &declared.allowed_values else { continue };
-        for value in values.iter().filter(|value| !allowed.contains(value)) {
+        let foreign: BTreeSet<_> = values.iter().filter(|value| !allowed.contains(value)).collect();
+        for value in foreign {
             problems.push(about, format!("value `{value}` is not one of the allowedValues of tag `{tag}`"));
         }
     }

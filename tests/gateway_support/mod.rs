@@ -52,7 +52,8 @@ pub fn example(name: &str) -> PathBuf {
         let test = env::current_exe().unwrap();
         let profile = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "gateway", "--example", "quickstart", "--target-dir"]);
+        build.args(["build", "--quiet", "--example", "gateway", "--example", "quickstart"]);
+        build.args(["--example", "policy", "--target-dir"]);
         build.arg(profile.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
         if profile.file_name().unwrap() != "debug" {
             build.arg("--profile").arg(profile.file_name().unwrap());

@@ -23,10 +23,19 @@ impl Run {
 
 /// Runs `policy` with these arguments.
 pub fn policy<T: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = T>) -> Run {
+    run(arguments, false)
+}
+
+/// The same, with somebody looking at it.
+pub fn policy_on_terminal<T: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = T>) -> Run {
+    run(arguments, true)
+}
+
+fn run<T: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = T>, colour: bool) -> Run {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned());
     let code =
-        policy::run(std::iter::once("policy".into()).chain(arguments), &mut stdout, &mut stderr, false);
+        policy::run(std::iter::once("policy".into()).chain(arguments), &mut stdout, &mut stderr, colour);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Run { code, stdout: text(stdout), stderr: text(stderr) }
 }

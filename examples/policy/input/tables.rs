@@ -20,8 +20,8 @@ pub enum Entry {
     Skipped { path: PathBuf, why: &'static str },
 }
 
-/// Walks the folder in the order of the names. Only the names of the folders on the way to the current file
-/// are kept, however many tables there are.
+/// Walks the folder in the order of the names. Of the files only those are kept, by name, that lie in the folders on the
+/// way to the current one.
 pub fn walk(folder: &Path) -> Result<impl Iterator<Item = Result<Entry, Failure>>, Failure> {
     Ok(Walk { levels: vec![list(folder)?], names: Vec::new() })
 }
@@ -70,15 +70,13 @@ impl Walk {
                 Ok(None)
             };
         }
-        let (Some(name), [catalog, namespace @ ..]) =
-            (path.file_stem().and_then(decoded), self.names.as_slice())
-        else {
-            return skipped("a table lies at <catalog>/<namespace>/…/<table>.json");
-        };
-        if namespace.is_empty() {
-            return skipped("a table lies at <catalog>/<namespace>/…/<table>.json");
+        let Some(name) = path.file_stem().and_then(decoded) else { return skipped("its name is not UTF-8") };
+        match self.names.as_slice() {
+            [catalog, namespace @ ..] if !namespace.is_empty() => {
+                Ok(Some(Entry::Table { ident: TableIdent::new(catalog, namespace, name), path }))
+            }
+            _ => skipped("a table lies at <catalog>/<namespace>/…/<table>.json"),
         }
-        Ok(Some(Entry::Table { ident: TableIdent::new(catalog, namespace, name), path }))
     }
 }
 
