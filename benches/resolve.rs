@@ -73,6 +73,7 @@ fn resolve(criterion: &mut Criterion) {
         ("a filter and a mask on the table", 1, Masked::Inherited),
         ("a filter and a mask on each column", 1, Masked::Each),
         ("four filters and a mask on one column", 4, Masked::One),
+        ("sixteen filters and a mask on one column", 16, Masked::One),
     ] {
         for columns in [10, 100, 1000] {
             let body = Shape { columns, ..MEDIUM }.load_result();
