@@ -76,6 +76,8 @@ fn values_that_cannot_be_are_errors() {
         (with("[settings]\nrestricted_commits = true\n"), "restricted_commits"),
         (with("[settings]\nmax_body_bytes = -1\n"), "max_body_bytes"),
         (with("[settings]\nsource_timeout_ms = 0\n"), "zero"),
+        (with("[settings]\nupstream_connect_timeout_ms = 0\n"), "zero"),
+        (with("[settings]\ncache_bytes = -1\n"), "cache_bytes"),
         (with("[settings]\nnamespace_separators = [\"\"]\n"), "separator"),
         (with("[settings]\nupstream_timeout_ms = \"60s\"\n"), "upstream_timeout_ms"),
         (with("[identity]\nmode = \"oauth\"\n"), "oauth"),

@@ -2,7 +2,10 @@
 
 mod gateway_support;
 
+use axum::body::Body;
 use gateway_support::{CAPABLE, Gateway, ORDERS, Upstream, configuration, folder};
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 const ALICE: [(&str, &str); 2] = [("x-forwarded-user", "alice"), CAPABLE];
@@ -110,4 +113,27 @@ async fn names_in_paths() {
 async fn max_body_bytes() {
     let gateway = Gateway::start("embedded", "[settings]\nmax_body_bytes = 100\n").await;
     gateway.orders("alice").await.assert_refused(502, "BadGatewayException", "upstream-invalid");
+}
+
+/// The upstream is asked for the whole load again when nothing was kept to answer a conditional one from.
+#[tokio::test]
+async fn cache_bytes() {
+    let upstream = Upstream::start(|request: Request<Incoming>| {
+        let mut response = match request.headers().contains_key("if-none-match") {
+            true => Response::builder().status(304).body(Body::empty()).unwrap(),
+            false => gateway_support::json(RESTRICTED_UPSTREAM),
+        };
+        response.headers_mut().insert("etag", HeaderValue::from_static("\"1\""));
+        async { response }
+    })
+    .await;
+    for (setting, asked) in [("", 1), ("cache_bytes = 0\n", 2)] {
+        let settings = format!("[settings]\nupstream_restrictions = \"conjoin\"\n{setting}");
+        let gateway = Gateway::start(&upstream.url(), &settings).await;
+        let tag = gateway.orders("alice").await.headers["etag"].clone();
+        upstream.received();
+        let headers = [ALICE[0], ALICE[1], ("if-none-match", tag.to_str().unwrap())];
+        assert_eq!(gateway.get(ORDERS, &headers).await.status, 304, "{setting}");
+        assert_eq!(upstream.received().len(), asked, "{setting}");
+    }
 }

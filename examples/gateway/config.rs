@@ -97,9 +97,14 @@ pub struct Settings {
     /// The largest load result that is read.
     #[serde(deserialize_with = "not_zero")]
     pub max_body_bytes: usize,
+    /// How much each of the two caches of the layer keeps; zero keeps nothing.
+    pub cache_bytes: u64,
     /// The time limit of each call of a policy or identity source.
     #[serde(rename = "source_timeout_ms", deserialize_with = "milliseconds")]
     pub source_timeout: Duration,
+    /// How long the upstream may take to accept a connection, and to acknowledge what it is sent.
+    #[serde(rename = "upstream_connect_timeout_ms", deserialize_with = "milliseconds")]
+    pub upstream_connect_timeout: Duration,
     /// How long the upstream may stand still.
     #[serde(rename = "upstream_timeout_ms", deserialize_with = "milliseconds")]
     pub upstream_timeout: Duration,
@@ -114,7 +119,9 @@ impl Default for Settings {
             plus_as_space: false,
             namespace_separators: vec!["%1F".to_owned()],
             max_body_bytes: 64 * 1024 * 1024,
+            cache_bytes: 64 * 1024 * 1024,
             source_timeout: Duration::from_millis(2_000),
+            upstream_connect_timeout: Duration::from_millis(10_000),
             upstream_timeout: Duration::from_millis(60_000),
         }
     }

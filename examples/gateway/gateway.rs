@@ -44,6 +44,7 @@ impl Gateway {
             .plus_as_space(settings.plus_as_space)
             .namespace_separators(settings.namespace_separators)
             .max_body_bytes(settings.max_body_bytes)
+            .cache_bytes(settings.cache_bytes)
             .source_timeout(settings.source_timeout)
             .decisions(decisions);
         layer = match catalog {

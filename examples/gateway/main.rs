@@ -110,7 +110,7 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
         None => Config::built_in(),
     };
     let governance = GovernanceInForce::start(config.governance.as_deref(), config.poll)?;
-    let upstream = Upstream::new(&config.upstream)?;
+    let upstream = Upstream::new(&config.upstream, config.settings.upstream_connect_timeout)?;
     let metrics = install_metrics()?;
     let public = bind(&config.listen).await?;
     let admin = match &config.admin_listen {

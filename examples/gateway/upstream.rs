@@ -18,9 +18,10 @@ use http::{
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body::Body as HttpBody;
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{Client, Error, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -36,6 +37,8 @@ use crate::{
 
 /// How long a connection that nobody uses is kept.
 const POOL_IDLE: Duration = Duration::from_secs(30);
+/// After how long a silence the other side is asked whether it is still there, and how often.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// An `http` or `https` URL that request paths are appended to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,23 +102,27 @@ pub enum Upstream {
     Embedded(Router),
 }
 
-/// A catalog on the network with its pooled connections.
+/// A catalog on the network.
 pub struct Remote {
     base: BaseUrl,
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    /// Keeps connections for the next request.
+    pooled: Client<HttpsConnector<HttpConnector>, Body>,
+    /// Makes a connection for each request.
+    fresh: Client<HttpsConnector<HttpConnector>, Body>,
 }
 
 impl Upstream {
-    /// The catalog that the configuration names.
+    /// The catalog that the configuration names. One on the network has `patience` to accept a connection, and to
+    /// acknowledge what it is sent.
     ///
     /// # Errors
     ///
     /// When it is one on the network that cannot be spoken to over TLS.
-    pub fn new(config: &UpstreamConfig) -> Result<Self, String> {
+    pub fn new(config: &UpstreamConfig, patience: Duration) -> Result<Self, String> {
         match config {
             UpstreamConfig::Embedded => Ok(Self::Embedded(catalog::router())),
             UpstreamConfig::Remote(base) => {
-                Remote::new(base.clone()).map(|remote| Self::Remote(Arc::new(remote)))
+                Remote::new(base.clone(), patience).map(|remote| Self::Remote(Arc::new(remote)))
             }
         }
     }
@@ -134,7 +141,7 @@ impl Upstream {
 impl Remote {
     /// A catalog at `base`. Over TLS it may speak HTTP/2, and its certificate must be one that this
     /// machine trusts.
-    fn new(base: BaseUrl) -> Result<Self, String> {
+    fn new(base: BaseUrl, patience: Duration) -> Result<Self, String> {
         let provider = ring::default_provider();
         let connector = if base.scheme == Scheme::HTTPS {
             HttpsConnectorBuilder::new()
@@ -148,20 +155,21 @@ impl Remote {
                 .with_no_client_auth();
             HttpsConnectorBuilder::new().with_tls_config(config)
         };
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        let connector = connector.https_or_http().enable_all_versions().wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new())
+        let connector = connector.https_or_http().enable_all_versions().wrap_connector(tcp(patience));
+        let mut client = Client::builder(TokioExecutor::new());
+        client
             .pool_idle_timeout(POOL_IDLE)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            .build(connector);
-        Ok(Self { base, client })
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .http2_keep_alive_timeout(patience);
+        let pooled = client.build(connector.clone());
+        let fresh = client.pool_max_idle_per_host(0).build(connector);
+        Ok(Self { base, pooled, fresh })
     }
 
     async fn send(&self, mut request: Request<Body>) -> Response<Body> {
-        let Self { base, client } = self;
+        let base = &self.base;
         let request_id = RequestId::of(request.headers());
         match (base.join(request.uri()), HeaderValue::from_str(base.authority.as_str())) {
             (Ok(uri), Ok(host)) => {
@@ -173,7 +181,7 @@ impl Remote {
         }
         // The client speaks what was negotiated, whatever the request came in as.
         *request.version_mut() = Version::HTTP_11;
-        match client.request(request).await {
+        match self.exchange(request).await {
             Ok(response) => response.map(Body::new),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -182,6 +190,54 @@ impl Remote {
             }
         }
     }
+
+    /// Sends a request, and once more over a fresh connection when the first broke off and asking twice does no harm:
+    /// a connection that was kept may have died, and nobody finds out before it is used.
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Error> {
+        let again = repeatable(&request);
+        let error = match self.pooled.request(request).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        match again {
+            Some(again) if broke_off(&error) => {
+                tracing::debug!(upstream = %self.base, %error, "asking once more");
+                self.fresh.request(again).await
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+/// Connections that notice when the machine on the other side is gone without a word.
+fn tcp(patience: Duration) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(patience));
+    tcp.set_keepalive(Some(KEEP_ALIVE));
+    tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(patience));
+    tcp
+}
+
+/// The same request once more, if it changes nothing and can be had again.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    if !request.method().is_safe() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut again = Request::new(Body::empty());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    Some(again)
+}
+
+/// Whether a connection that was there ended before it gave an answer.
+fn broke_off(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<hyper::Error>());
+    !error.is_connect() && cause.is_some_and(|cause| !cause.is_parse() && !cause.is_user())
 }
 
 impl fmt::Display for Upstream {
