@@ -1,7 +1,8 @@
 //! The `read-restrictions` object as readers get it.
 //!
 //! Readers disagree about nulls, NaN and the sign of zero in comparisons, so a leaf on which they do goes out
-//! with guards that make every reader answer alike.
+//! with guards that make those alike that follow the published expression specification or the classic Java
+//! evaluator. The README names readers that follow neither.
 
 use std::{
     fmt::{self, Write},
