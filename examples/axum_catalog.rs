@@ -8,7 +8,7 @@
 #[path = "catalog/mod.rs"]
 mod catalog;
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt, process::ExitCode, time::Duration};
 
 use axum::{
     Router,
@@ -19,6 +19,7 @@ use axum::{
     response::Response,
     routing::get,
 };
+use clap::Parser;
 use http_body_util::BodyExt;
 use iceberg_read_restrictions::{
     identity::{AuthenticatedUser, RequestUser},
@@ -136,10 +137,32 @@ impl fmt::Display for Answer {
     }
 }
 
+/// Where the layer goes among the other layers of an axum server.
+#[derive(Parser)]
+#[command(name = "axum_catalog", version)]
+struct Arguments {
+    /// Serve the right order on 127.0.0.1:8181 instead
+    #[arg(long)]
+    serve: bool,
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    if std::env::args().any(|argument| argument == "--serve") {
-        let listener = TcpListener::bind("127.0.0.1:8181").await?;
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("axum_catalog: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    if arguments.serve {
+        const ADDRESS: &str = "127.0.0.1:8181";
+        let listener = TcpListener::bind(ADDRESS)
+            .await
+            .map_err(|error| format!("cannot listen on {ADDRESS}: {error}"))?;
         println!("curl -H 'x-user: alice' -H 'X-Iceberg-Client-Capabilities: read-restrictions' \\");
         println!("  http://{}{ORDERS}", listener.local_addr()?);
         return Ok(axum::serve(listener, right_order()).await?);

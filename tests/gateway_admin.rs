@@ -92,6 +92,9 @@ async fn each_governed_load_is_one_line_of_json_and_counted() {
     ] {
         assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
     }
+    // Built with the feature, the gateway shows what the layer counts, too.
+    let of_the_layer = "iceberg_read_restrictions_requests_total{operation=\"loadTable\",outcome=\"restricted\",code=\"\"} 1";
+    assert_eq!(text.lines().any(|line| line == of_the_layer), cfg!(feature = "metrics"), "{text}");
 }
 
 #[tokio::test]
