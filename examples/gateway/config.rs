@@ -562,8 +562,10 @@ mod tests {
                 plus_as_space: false,
                 namespace_separators: vec!["%1F".to_owned()],
                 max_body_bytes: 67_108_864,
+                cache_bytes: 67_108_864,
                 source_timeout: Duration::from_millis(2_000),
                 upstream_timeout: Duration::from_millis(60_000),
+                upstream_connect_timeout: Duration::from_millis(10_000),
             }
         );
         assert_eq!(config.poll, Duration::from_millis(500));
