@@ -73,6 +73,11 @@ impl Subject {
         &self.name
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// Whether the name is empty or only white space, which counts as no subject.
     pub fn is_blank(&self) -> bool {
         self.name.trim().is_empty()

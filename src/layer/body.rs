@@ -251,9 +251,9 @@ impl<B: Body<Data = Bytes>> Collected<B> {
         matches!(self.then, Then::Nothing | Then::Trailers(_)).then_some(&self.data)
     }
 
-    /// What was read in one piece.
-    pub(super) fn into_data(self) -> Bytes {
-        self.data
+    /// What was read in one piece, which is somebody else's from now on.
+    pub(super) fn take_data(&mut self) -> Bytes {
+        mem::take(&mut self.data)
     }
 
     /// Why it was not.
@@ -271,8 +271,14 @@ impl<B: Body<Data = Bytes>> Collected<B> {
     }
 
     /// The body as if nobody had read it.
-    pub(super) fn replay(self) -> ResponseBody<B> {
-        ResponseBody::read([self.data, self.overflow, Bytes::new()], self.then)
+    pub(super) fn replay(mut self) -> ResponseBody<B> {
+        let slices = [self.take_data(), mem::take(&mut self.overflow), Bytes::new()];
+        self.replay_as(slices)
+    }
+
+    /// The same with something else for what was read in one piece.
+    pub(super) fn replay_as(self, slices: [Bytes; 3]) -> ResponseBody<B> {
+        ResponseBody::read(slices, self.then)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Commits and the existence test: they pass, but what a governed table's answer says to caches does not; and commits
 //! by subjects that read a table masked or filtered may be refused, because masked values would be written back.
 
-use std::sync::Arc;
-
 use http::{Request, StatusCode, header, request::Parts};
 use serde::Deserialize;
 
@@ -32,11 +30,10 @@ impl<I: Inner> Exchange<I> {
     pub(super) async fn commit_table(
         &mut self,
         request: Request<RequestBody<I::RequestBody>>,
-        table_path: &str,
     ) -> Outcomes<I, Reply<I>> {
         let (head, body) = request.into_parts();
         if self.shared.restricted_commits == RestrictedCommits::Refuse
-            && let Some(reply) = self.refuse_restricted_commit(&head, table_path).await?
+            && let Some(reply) = self.refuse_restricted_commit(&head).await?
         {
             return Ok(reply);
         }
@@ -48,13 +45,12 @@ impl<I: Inner> Exchange<I> {
     pub(super) async fn commit_transaction(
         &mut self,
         request: Request<RequestBody<I::RequestBody>>,
-        lead: &str,
     ) -> Outcomes<I, Reply<I>> {
         let (head, body) = self.read_request(request).await?;
-        for table in Transaction::read(&body)?.tables(&self.table.catalog) {
-            let path = self.shared.names.path_of(lead, &table);
-            self.table = Arc::new(table);
-            if let Some(reply) = self.refuse_restricted_commit(&head, &path).await? {
+        for table in Transaction::read(&body)?.tables(&self.load.table().catalog) {
+            let path = self.shared.names.path_of(self.load.lead(), &table);
+            self.load = self.load.of_table(table, &path);
+            if let Some(reply) = self.refuse_restricted_commit(&head).await? {
                 return Ok(reply);
             }
         }
@@ -81,12 +77,8 @@ impl<I: Inner> Exchange<I> {
 
     /// Refuses the commit of a subject that reads the table restricted. The answer is the inner service's own if it
     /// would not give the table to this caller; a table that is not there yet may be committed to.
-    async fn refuse_restricted_commit(
-        &mut self,
-        request: &Parts,
-        table_path: &str,
-    ) -> Outcomes<I, Option<Reply<I>>> {
-        match self.look_at_table(request, table_path).await? {
+    async fn refuse_restricted_commit(&mut self, request: &Parts) -> Outcomes<I, Option<Reply<I>>> {
+        match self.look_at_table(request).await? {
             Looked::Refused(response) if response.status() == StatusCode::NOT_FOUND => Ok(None),
             Looked::Refused(response) => Ok(Some(response.map(ResponseBody::untouched))),
             Looked::Governed(resolved) if resolved.resolution.member().is_some() => {

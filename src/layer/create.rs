@@ -34,7 +34,8 @@ impl<I: Inner> Exchange<I> {
     ) -> Outcomes<I, Reply<I>> {
         let (mut head, body) = self.read_request(request).await?;
         let table = NewTable::read(&body)?;
-        self.table = Arc::new(TableIdent { name: table.name.clone(), ..(*self.table).clone() });
+        let ident = TableIdent { name: table.name.clone(), ..self.load.table().clone() };
+        self.load = self.load.of_table(ident, self.load.path());
         match self.operation {
             OperationKind::RegisterTable => self.admit_new_table(None).await?,
             _ => self.admit_new_table(table.schema.as_deref()).await?,
@@ -77,7 +78,7 @@ impl<I: Inner> Exchange<I> {
         }
         match &load {
             Some(load) => {
-                let resolved = self.resolve(policies, load).await?;
+                let resolved = self.resolve(&policies, load).await?;
                 self.admit(&resolved.resolution)
             }
             None if self.is_exempt(&policies).await? => Ok(()),
@@ -86,7 +87,7 @@ impl<I: Inner> Exchange<I> {
     }
 
     /// Whether every enforced policy exempts the subject, which can be told without a schema.
-    async fn is_exempt(&mut self, policies: &EffectivePolicies) -> Result<bool, Refusal> {
+    async fn is_exempt(&mut self, policies: &Arc<EffectivePolicies>) -> Result<bool, Refusal> {
         let identity = self.identify(policies).await?;
         Ok(Resolver::exempts(policies, &identity.subject, identity.memberships.as_ref())?)
     }

@@ -3,14 +3,21 @@
 use std::ops::Range;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
 
 use super::capability::{Reader, trim_blanks};
-use crate::{policy::TableIdent, source::Revision, table::LoadResult};
+use crate::{policy::TableIdent, resolve::Resolution, source::Revision, table::LoadResult};
 
 /// Begins the opaque part of every tag of ours.
 const OURS: &[u8] = b"rr1.";
+
+/// Begins every tag of ours.
+const BEFORE: &str = "W/\"rr1.";
+
+/// The length of a SHA-256 in base64 without padding.
+const ENCODED_HASH: usize = 43;
 
 /// Inner tags longer than this are not carried.
 const LONGEST_CARRIED: usize = 256;
@@ -196,92 +203,109 @@ pub(super) struct Representation<'a> {
     pub table: &'a TableIdent,
     /// The mount and the prefix.
     pub lead: &'a str,
-    pub inner: &'a InnerState,
+    pub inner: InnerState,
     pub metadata_location: Option<&'a str>,
     pub query: Option<&'a str>,
     /// All lines of `X-Iceberg-Access-Delegation`.
-    pub delegation: &'a [Box<[u8]>],
+    pub delegation: Option<&'a [u8]>,
     pub subject: &'a str,
     pub identity_revision: &'a Revision,
     pub policy_revision: &'a Revision,
     pub schema_id: Option<i32>,
-    /// What was resolved.
-    pub restrictions: &'a str,
+    /// The [digest](digest_of) of what was resolved.
+    pub restrictions: &'a [u8; 32],
     pub reader: Reader,
 }
 
 impl Representation<'_> {
     /// The tag, carrying `inner` for revalidation.
     pub(super) fn tag(&self, inner: Option<EntityTag<'_>>) -> HeaderValue {
-        let mut tag = Vec::with_capacity(128);
-        tag.extend_from_slice(b"W/\"rr1.");
-        tag.extend_from_slice(URL_SAFE_NO_PAD.encode(self.hash()).as_bytes());
-        if let Some(inner) = inner.filter(|inner| inner.is_carried()) {
-            tag.push(b'.');
-            tag.extend_from_slice(URL_SAFE_NO_PAD.encode(inner.text).as_bytes());
+        let inner = inner.filter(|inner| inner.is_carried());
+        let hash = self.hash();
+        // Exactly as long as it gets, so that it need not move to become a header value.
+        let carried = inner.map_or(0, |inner| 1 + base64::encoded_len(inner.text.len(), false).unwrap_or(0));
+        let mut tag = String::with_capacity(BEFORE.len() + ENCODED_HASH + carried + 1);
+        tag.push_str(BEFORE);
+        URL_SAFE_NO_PAD.encode_string(hash, &mut tag);
+        if let Some(inner) = inner {
+            tag.push('.');
+            URL_SAFE_NO_PAD.encode_string(inner.text, &mut tag);
         }
-        tag.push(b'"');
+        tag.push('"');
         // Letters, digits and `W/".-_` are always header text.
-        HeaderValue::from_bytes(&tag).expect("an entity tag is header text")
+        HeaderValue::from_maybe_shared(Bytes::from(tag)).expect("an entity tag is header text")
     }
 
     fn hash(&self) -> [u8; 32] {
-        let mut slots = Slots(Sha256::new());
-        slots.text("iceberg-read-restrictions entity tag 1");
+        let mut slots = Slots::new();
+        slots.text("iceberg-read-restrictions entity tag 2");
         slots.text(self.operation);
         slots.text(&self.table.catalog);
         slots.list(self.table.namespace.iter().map(String::as_bytes));
         slots.text(&self.table.name);
         slots.text(self.lead);
-        slots.list(self.inner.tags.iter().map(AsRef::as_ref));
         slots.optional(self.metadata_location.map(str::as_bytes));
-        slots.bytes(&self.inner.body);
+        slots.bytes(&self.inner.0);
         slots.optional(self.query.map(str::as_bytes));
-        slots.list(self.delegation.iter().map(AsRef::as_ref));
+        slots.optional(self.delegation);
         slots.text(self.subject);
         slots.text(self.identity_revision.as_str());
         slots.text(self.policy_revision.as_str());
         slots.optional(self.schema_id.map(i32::to_be_bytes).as_ref().map(|id| &id[..]));
-        slots.text(self.restrictions);
+        slots.bytes(self.restrictions);
         slots.text(match self.reader {
             Reader::Undeclared => "undeclared",
             Reader::Untrusted => "untrusted",
             Reader::Trusted => "trusted",
         });
-        slots.0.finalize().into()
+        slots.finish()
     }
 }
 
-/// What an inner answer says about its own state, beside the metadata location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InnerState {
-    /// All lines of `ETag`, as bytes of their own: a header value may keep a whole read buffer alive.
-    tags: Vec<Box<[u8]>>,
-    /// A digest of the body without its `metadata`; with it when neither a tag nor a location tells one state of
-    /// the table from the next.
-    body: [u8; 32],
-}
+/// A digest of what an inner answer says about its own state, beside the metadata location: all its entity tags, and
+/// the body without its `metadata`; with it when neither a tag nor a location tells one state of the table from the
+/// next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InnerState([u8; 32]);
 
 impl InnerState {
     pub(super) fn of(response: &HeaderMap, load: &LoadResult) -> Self {
-        let tags: Vec<_> = response.get_all(header::ETAG).iter().map(|tag| tag.as_bytes().into()).collect();
-        let with_metadata = tags.is_empty() && load.metadata_location().is_none();
-        Self { body: body_digest(load.body(), load.metadata(), with_metadata), tags }
+        let with_metadata = !response.contains_key(header::ETAG) && load.metadata_location().is_none();
+        Self::of_parts(response, load.body(), load.metadata(), with_metadata)
+    }
+
+    fn of_parts(response: &HeaderMap, body: &[u8], metadata: Range<usize>, with_metadata: bool) -> Self {
+        let mut slots = Slots::new();
+        let tags = response.get_all(header::ETAG);
+        slots.count(tags.iter().count());
+        tags.iter().for_each(|tag| slots.bytes(tag.as_bytes()));
+        slots.bytes(&body[..metadata.start]);
+        slots.bytes(&body[metadata.end..]);
+        slots.optional(with_metadata.then(|| &body[metadata]));
+        Self(slots.finish())
     }
 }
 
-fn body_digest(body: &[u8], metadata: Range<usize>, with_metadata: bool) -> [u8; 32] {
-    let mut slots = Slots(Sha256::new());
-    slots.bytes(&body[..metadata.start]);
-    slots.bytes(&body[metadata.end..]);
-    slots.optional(with_metadata.then(|| &body[metadata]));
-    slots.0.finalize().into()
+/// A digest of what was resolved: it differs whenever the restrictions or the exemptions do.
+pub(super) fn digest_of(resolution: &Resolution) -> [u8; 32] {
+    let mut slots = Slots::new();
+    slots.optional(resolution.member().map(str::as_bytes));
+    slots.list(resolution.exempt().iter().map(|policy| policy.as_bytes()));
+    slots.finish()
 }
 
 /// A hash over slots that are framed by their lengths, so that no two lists of slots share their bytes.
 struct Slots(Sha256);
 
 impl Slots {
+    fn new() -> Self {
+        Self(Sha256::new())
+    }
+
+    fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.0.update(bytes);
@@ -393,14 +417,13 @@ mod tests {
     }
 
     fn inner(tag: &'static str, body: &str) -> InnerState {
-        let tags = vec![tag.as_bytes().into()];
-        InnerState { tags, body: body_digest(body.as_bytes(), 1..2, false) }
+        InnerState::of_parts(&response(&[tag]), body.as_bytes(), 1..2, false)
     }
 
     fn representation<'a>(
         table: &'a TableIdent,
         revision: &'a Revision,
-        inner: &'a InnerState,
+        inner: InnerState,
     ) -> Representation<'a> {
         Representation {
             operation: "loadTable",
@@ -409,12 +432,12 @@ mod tests {
             inner,
             metadata_location: Some("s3://x"),
             query: None,
-            delegation: &[],
+            delegation: None,
             subject: "alice",
             identity_revision: revision,
             policy_revision: revision,
             schema_id: Some(0),
-            restrictions: "r",
+            restrictions: &[0; 32],
             reader: Reader::Trusted,
         }
     }
@@ -424,31 +447,32 @@ mod tests {
         let (revision, other) = (Revision::new("1"), Revision::new("2"));
         let orders = table(&["sales"], "orders");
         let (levels, name) = (table(&["sal", "es"], "orders"), table(&["sales"], "order"));
-        let delegation = [Box::from(*b"vended-credentials")];
         let plain = inner("\"a\"", "{m}");
         let (other_tag, other_body) = (inner("\"b\"", "{m}"), inner("\"a\"", "{m]"));
-        let no_tag = InnerState { tags: Vec::new(), ..plain.clone() };
-        let base = || representation(&orders, &revision, &plain);
+        let no_tag = InnerState::of_parts(&response(&[]), b"{m}", 1..2, false);
+        let two_tags = InnerState::of_parts(&response(&["\"a\"", "\"b\""]), b"{m}", 1..2, false);
+        let base = || representation(&orders, &revision, plain);
         let tags = [
             base(),
             Representation { operation: "createTable", ..base() },
             Representation { table: &levels, ..base() },
             Representation { table: &name, ..base() },
-            Representation { inner: &other_tag, ..base() },
-            Representation { inner: &other_body, ..base() },
-            Representation { inner: &no_tag, ..base() },
+            Representation { inner: other_tag, ..base() },
+            Representation { inner: other_body, ..base() },
+            Representation { inner: no_tag, ..base() },
+            Representation { inner: two_tags, ..base() },
             Representation { metadata_location: None, ..base() },
             Representation { metadata_location: Some("s3://y"), ..base() },
             Representation { lead: "/v1/p2", ..base() },
             Representation { query: Some(""), ..base() },
             Representation { query: Some("snapshots=refs"), ..base() },
-            Representation { delegation: &delegation, ..base() },
+            Representation { delegation: Some(b"vended-credentials"), ..base() },
             Representation { subject: "bob", ..base() },
             Representation { identity_revision: &other, ..base() },
             Representation { policy_revision: &other, ..base() },
             Representation { schema_id: None, ..base() },
             Representation { schema_id: Some(1), ..base() },
-            Representation { restrictions: "s", ..base() },
+            Representation { restrictions: &[1; 32], ..base() },
             Representation { reader: Reader::Undeclared, ..base() },
             Representation { reader: Reader::Untrusted, ..base() },
         ]
@@ -463,7 +487,12 @@ mod tests {
     fn the_digest_covers_what_is_outside_of_the_metadata() {
         let digest = |body: &str, with_metadata| {
             let start = body.find('m').unwrap();
-            body_digest(body.as_bytes(), start..body.rfind('m').unwrap() + 1, with_metadata)
+            InnerState::of_parts(
+                &HeaderMap::new(),
+                body.as_bytes(),
+                start..body.rfind('m').unwrap() + 1,
+                with_metadata,
+            )
         };
         assert_eq!(digest("{m1m}", false), digest("{m2m}", false));
         assert_ne!(digest("{m1m}", true), digest("{m2m}", true));
@@ -478,7 +507,7 @@ mod tests {
             headers.insert(header::ETAG, HeaderValue::from_bytes(inner.as_bytes()).unwrap());
             let (table, revision) = (table(&["a"], "t"), Revision::new("1"));
             let state = super::tests::inner("\"a\"", "{m}");
-            let representation = representation(&table, &revision, &state);
+            let representation = representation(&table, &revision, state);
             let tag = representation.tag(EntityTag::of(&headers));
             assert!(!tag.as_bytes().contains(&b','));
             assert_eq!(tag.as_bytes().iter().filter(|byte| **byte == b'"').count(), 2);

@@ -12,16 +12,18 @@ use super::{
     error::{Refusal, RefusalCode, RequestId},
     headers,
     inner::Inner,
+    kept::{ForCaller, Resolved, Revalidation},
     layer::Shared,
     measure::{self, Source, Work},
     route::OperationKind,
 };
 use crate::{
+    cache::{Began, CallerKey, LoadKey, Slot},
     identity::{Memberships, Subject},
-    policy::{Columns, EffectivePolicies, ObjectName, TableIdent, TableRequest},
+    policy::{Columns, EffectivePolicies, ObjectName, TableRequest},
     resolve::{Outcome, Reported, Resolution, ResolveRequest, Resolver},
     source::{BoxFuture, Digest, SourceError},
-    table::{LoadResult, Schema},
+    table::{KnownMetadata, LoadResult, Schema},
 };
 
 /// Why an operation ends before its answer.
@@ -49,16 +51,20 @@ pub(super) struct Exchange<I> {
     pub shared: Arc<Shared>,
     inner: I,
     pub operation: OperationKind,
-    pub table: Arc<TableIdent>,
-    /// The mount and the prefix: a server may hold other tables under each.
-    pub lead: Arc<str>,
-    pub query: Option<Arc<str>>,
-    pub delegation: Vec<Box<[u8]>>,
+    pub load: LoadKey,
+    /// The metadata that were read last for that load.
+    pub known: Option<KnownMetadata>,
+    /// When the inner service was called last.
+    pub began: Began,
+    /// All lines of `X-Iceberg-Access-Delegation`.
+    pub delegation: Option<Arc<[u8]>>,
     pub reader: Reader,
     request_id: Option<RequestId>,
     caller: Caller,
-    /// What the policy source answered for a load result that may not be the last one of this request.
-    pub asked: Option<(LoadResult, Arc<EffectivePolicies>)>,
+    /// What the policy source answered for what was known of the table before it was loaded.
+    pub asked: Option<(Arc<Revalidation>, Arc<EffectivePolicies>)>,
+    /// What is kept for this caller.
+    pub slot: Option<(CallerKey, Arc<Slot<ForCaller>>)>,
     record: Record,
 }
 
@@ -75,15 +81,9 @@ enum Caller {
 /// A subject with the answers for the groups that were asked.
 pub(super) struct Identity {
     pub subject: Subject,
-    groups: Vec<String>,
+    /// The policies whose groups were asked.
+    asked: Option<Arc<EffectivePolicies>>,
     pub memberships: Option<Memberships>,
-}
-
-/// A governed table as it was resolved for this caller.
-pub(super) struct Resolved {
-    pub policies: Arc<EffectivePolicies>,
-    pub subject: Subject,
-    pub resolution: Resolution,
 }
 
 /// What the decision event tells.
@@ -91,6 +91,7 @@ pub(super) struct Resolved {
 struct Record {
     policies: Option<Arc<EffectivePolicies>>,
     resolved: Option<Arc<Resolved>>,
+    /// For a table that only report-only policies reach.
     reported: Vec<Reported>,
 }
 
@@ -100,27 +101,23 @@ impl<I: Inner> Exchange<I> {
         shared: Arc<Shared>,
         inner: I,
         operation: OperationKind,
-        table: TableIdent,
-        lead: &str,
+        load: LoadKey,
+        known: Option<KnownMetadata>,
         request: &Parts,
     ) -> Self {
         let subject = shared.identity.subject(request);
         Self {
             inner,
             operation,
-            table: Arc::new(table),
-            lead: lead.into(),
-            query: request.uri.query().map(Arc::from),
-            delegation: request
-                .headers
-                .get_all(headers::ACCESS_DELEGATION)
-                .iter()
-                .map(|value| value.as_bytes().into())
-                .collect(),
+            load,
+            known,
+            began: Began::default(),
+            delegation: headers::delegation(&request.headers),
             reader: shared.reader(request),
             request_id: RequestId::of(&request.headers),
             caller: Caller::Unasked(subject),
             asked: None,
+            slot: None,
             record: Record::default(),
             shared,
         }
@@ -131,6 +128,7 @@ impl<I: Inner> Exchange<I> {
         &mut self,
         request: Request<RequestBody<I::RequestBody>>,
     ) -> Outcomes<I, Response<I::ResponseBody>> {
+        self.began = self.shared.caches.calls.begin();
         self.inner.call(request).await.map_err(Stop::Inner)
     }
 
@@ -144,9 +142,9 @@ impl<I: Inner> Exchange<I> {
 
     /// The effective policies of a table whose load result was read. The source is not asked the same again.
     pub(super) async fn policies_of(&mut self, load: &LoadResult) -> Result<Arc<EffectivePolicies>, Refusal> {
-        if let Some((asked, policies)) = &self.asked
-            && asked.table_uuid() == load.table_uuid()
-            && column_names(asked.schema()).eq(column_names(load.schema()))
+        if let Some((known, policies)) = &self.asked
+            && known.table.table_uuid() == load.table_uuid()
+            && column_names(known.table.schema()).eq(column_names(load.schema()))
         {
             return Ok(policies.clone());
         }
@@ -164,7 +162,7 @@ impl<I: Inner> Exchange<I> {
         uuid: Option<&str>,
         columns: Columns<'_>,
     ) -> Result<Arc<EffectivePolicies>, Refusal> {
-        let request = TableRequest { table: &self.table, uuid, columns };
+        let request = TableRequest { table: self.load.table(), uuid, columns };
         let shared = &self.shared;
         let policies =
             in_time(Source::Policy, shared.source_timeout, shared.policies.effective_policies(request))
@@ -178,7 +176,7 @@ impl<I: Inner> Exchange<I> {
         if let Caller::Unasked(subject) = &mut self.caller {
             self.caller = match in_time(Source::Identity, self.shared.source_timeout, subject).await {
                 Ok(Some(subject)) if !subject.is_blank() => {
-                    Caller::Known(Identity { subject, groups: Vec::new(), memberships: None })
+                    Caller::Known(Identity { subject, asked: None, memberships: None })
                 }
                 Ok(_) => Caller::Unknown(Refusal::new(
                     RefusalCode::SubjectMissing,
@@ -190,61 +188,85 @@ impl<I: Inner> Exchange<I> {
         match &mut self.caller {
             Caller::Known(identity) => Ok(identity),
             Caller::Unknown(refusal) => Err(refusal.clone()),
-            Caller::Unasked(_) => Err(Refusal::new(RefusalCode::InternalError, "the subject was not asked")),
+            Caller::Unasked(_) => Err(subject_not_asked()),
         }
     }
 
     /// The subject, and the answers for all groups that the policies name. Answers that only report-only policies wait
     /// for may fail to come: that is reported, and refuses nothing.
-    pub(super) async fn identify(&mut self, policies: &EffectivePolicies) -> Result<&Identity, Refusal> {
+    pub(super) async fn identify(&mut self, policies: &Arc<EffectivePolicies>) -> Result<&Identity, Refusal> {
         let shared = self.shared.clone();
         let identity = self.subject().await?;
-        let groups = Resolver::groups(policies);
-        if groups.iter().any(|group| !identity.groups.iter().any(|asked| asked == group)) {
+        let groups = identity.groups_to_ask(policies);
+        if !groups.is_empty() {
             let answers = shared.identity.memberships(&identity.subject, &groups);
             let answers = in_time(Source::Identity, shared.source_timeout, answers).await;
             identity.memberships = match Resolver::needs_groups(policies) {
                 true => Some(answers?),
                 false => answers.ok().filter(|answers| answers.revision() == identity.subject.revision()),
             };
-            identity.groups = groups.into_iter().map(str::to_owned).collect();
+            identity.asked = Some(Arc::clone(policies));
         }
         Ok(identity)
     }
 
-    /// Resolves a governed table for this caller.
+    /// Resolves a governed table for this caller, unless that was done before with everything the same. Of several
+    /// requests at the same time one does it.
     pub(super) async fn resolve(
         &mut self,
-        policies: Arc<EffectivePolicies>,
+        policies: &Arc<EffectivePolicies>,
         load: &LoadResult,
     ) -> Result<Arc<Resolved>, Refusal> {
-        let resolver = self.shared.resolver;
-        let identity = self.identify(&policies).await?;
-        let request = identity.request(&policies, load);
-        let resolution = measure::timed(Work::Resolve, || resolver.resolve(request))?;
-        let subject = identity.subject.clone();
-        self.report(&policies, load);
-        let resolved = Arc::new(Resolved { policies, subject, resolution });
+        self.identify(policies).await?;
+        let Some(key) = self.caller_key() else { return Err(subject_not_asked()) };
+        let slot = self.shared.caches.callers.get_or_add(&key).await;
+        let resolved = self.resolve_in(&slot, policies, load)?;
+        self.shared.caches.callers.weigh(&key, &slot).await;
+        self.slot = Some((key, slot));
         self.record.resolved = Some(resolved.clone());
         Ok(resolved)
     }
 
-    /// Resolves what the report-only policies of an ungoverned table would have done.
-    pub(super) async fn report_only(&mut self, policies: &EffectivePolicies, load: &LoadResult) {
-        if policies.all().next().is_some() {
-            // Without a subject the report says so; the load does not depend on it.
-            let _ = self.identify(policies).await;
-            self.report(policies, load);
-        }
+    fn resolve_in(
+        &self,
+        slot: &Slot<ForCaller>,
+        policies: &Arc<EffectivePolicies>,
+        load: &LoadResult,
+    ) -> Result<Arc<Resolved>, Refusal> {
+        let Caller::Known(identity) = &self.caller else { return Err(subject_not_asked()) };
+        let resolver = self.shared.resolver;
+        let resolve = || {
+            let request = identity.request(policies, load);
+            let resolution = measure::timed(Work::Resolve, || resolver.resolve(request))?;
+            let reported = resolver.report(request);
+            Ok(Resolved::new(resolution, reported, policies, identity, load))
+        };
+        let follows = |resolved: &Resolved| resolved.follows_from(policies, identity, load);
+        slot.lock().resolved.get_or_put(self.began, follows, resolve)
     }
 
-    fn report(&mut self, policies: &EffectivePolicies, load: &LoadResult) {
-        if policies.all().all(|effective| effective.policy.enforce) {
+    /// Where to look for what is kept for this caller, once the subject is known.
+    pub(super) fn caller_key(&self) -> Option<CallerKey> {
+        let Caller::Known(identity) = &self.caller else { return None };
+        Some(CallerKey {
+            load: self.load.clone(),
+            subject: Arc::clone(identity.subject.shared_name()),
+            delegation: self.delegation.clone(),
+        })
+    }
+
+    /// Resolves what the report-only policies of an ungoverned table would have done.
+    pub(super) async fn report_only(&mut self, policies: &Arc<EffectivePolicies>, load: &LoadResult) {
+        if policies.all().next().is_none() {
             return;
         }
+        // Without a subject the report says so; the load does not depend on it.
+        let _ = self.identify(policies).await;
         let request = match &self.caller {
             Caller::Known(identity) => identity.request(policies, load),
-            _ => ResolveRequest { policies, subject: None, memberships: None, table: load },
+            Caller::Unasked(_) | Caller::Unknown(_) => {
+                ResolveRequest { policies, subject: None, memberships: None, table: load }
+            }
         };
         self.record.reported = self.shared.resolver.report(request);
     }
@@ -276,10 +298,11 @@ impl<I: Inner> Exchange<I> {
         let outcome = self.outcome(refusal);
         measure::decided(self.operation, outcome, refusal.map(|refusal| refusal.code));
         measure::matched(self.record.resolved.iter().flat_map(|resolved| resolved.resolution.policies()));
-        measure::matched(self.record.reported.iter().map(|reported| &reported.policy));
-        measure::reported(&self.record.reported);
+        let reported = self.record.reported();
+        measure::matched(reported.iter().map(|reported| &reported.policy));
+        measure::reported(reported);
         measure::snapshot_age(&*self.shared.policies);
-        if outcome == Outcome::Ungoverned && self.record.reported.is_empty() {
+        if outcome == Outcome::Ungoverned && reported.is_empty() {
             return;
         }
         if !self.shared.is_anybody_listening() {
@@ -290,20 +313,21 @@ impl<I: Inner> Exchange<I> {
             Caller::Known(identity) => Some(&identity.subject),
             Caller::Unasked(_) | Caller::Unknown(_) => None,
         };
+        let table = self.load.table();
         self.shared.decided(&Decision {
             outcome,
             code: refusal.map(|refusal| refusal.code),
             reason: refusal.map(|refusal| refusal.detail.to_string()),
             status,
             operation: self.operation.as_str(),
-            table: ObjectName::table(&self.table.catalog, &self.table.namespace, &self.table.name),
+            table: ObjectName::table(&table.catalog, &table.namespace, &table.name),
             subject: subject.map(|subject| subject.name().to_owned()),
             policies: resolution
                 .map(|resolution| resolution.policies().into_iter().cloned().collect())
                 .unwrap_or_default(),
             exempt: resolution.map(|resolution| resolution.exempt().to_vec()).unwrap_or_default(),
             signature: resolution.and_then(signature),
-            report_only: self.record.reported.iter().map(ReportOnly::from).collect(),
+            report_only: reported.iter().map(ReportOnly::from).collect(),
             revisions: Revisions {
                 policy: self.record.policies.as_ref().map(|policies| policies.revision.clone()),
                 identity: subject.map(|subject| subject.revision().clone()),
@@ -323,7 +347,26 @@ impl<I: Inner> Exchange<I> {
     }
 }
 
+impl Record {
+    fn reported(&self) -> &[Reported] {
+        match &self.resolved {
+            Some(resolved) => &resolved.reported,
+            None => &self.reported,
+        }
+    }
+}
+
 impl Identity {
+    /// All groups that the policies name, or none if all of them were asked for already.
+    fn groups_to_ask<'a>(&self, policies: &'a Arc<EffectivePolicies>) -> Vec<&'a str> {
+        if self.asked.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, policies)) {
+            return Vec::new();
+        }
+        let groups = Resolver::groups(policies);
+        let asked = self.asked.as_ref().map(|asked| Resolver::groups(asked)).unwrap_or_default();
+        if groups.iter().all(|group| asked.contains(group)) { Vec::new() } else { groups }
+    }
+
     fn request<'a>(&'a self, policies: &'a EffectivePolicies, table: &'a LoadResult) -> ResolveRequest<'a> {
         ResolveRequest {
             policies,
@@ -332,6 +375,10 @@ impl Identity {
             table,
         }
     }
+}
+
+fn subject_not_asked() -> Refusal {
+    Refusal::new(RefusalCode::InternalError, "the subject was not asked")
 }
 
 fn column_names(schema: &Schema) -> impl Iterator<Item = &str> {

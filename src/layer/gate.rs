@@ -8,13 +8,13 @@ use http::{Method, Request, Response, StatusCode, Uri, request::Parts, uri::Inva
 use super::{
     body::{RequestBody, ResponseBody},
     error::{Refusal, RefusalCode},
-    exchange::{Exchange, Outcomes, Reply, Resolved},
+    exchange::{Exchange, Outcomes, Reply},
     headers,
     inner::Inner,
+    kept::Resolved,
     load::without_body,
     read::InnerAnswer,
 };
-use crate::{cache::LoadKey, resolve::Resolver};
 
 /// What loading a table on behalf of another operation came to.
 pub(super) enum Looked<B> {
@@ -27,14 +27,13 @@ pub(super) enum Looked<B> {
 }
 
 impl<I: Inner> Exchange<I> {
-    /// A gate: `table_path` is the path of the table that the operation is about.
+    /// A gate.
     pub(super) async fn gate(
         &mut self,
         request: Request<RequestBody<I::RequestBody>>,
-        table_path: &str,
     ) -> Outcomes<I, Reply<I>> {
         let (mut head, body) = request.into_parts();
-        match self.look_at_table(&head, table_path).await? {
+        match self.look_at_table(&head).await? {
             Looked::Ungoverned => {}
             Looked::Refused(response) => return Ok(response.map(ResponseBody::untouched)),
             Looked::Governed(resolved) => {
@@ -48,15 +47,13 @@ impl<I: Inner> Exchange<I> {
 
     /// Loads the table through the inner service with the caller's headers, and resolves it. A table that cannot be
     /// governed by its name is not loaded.
-    pub(super) async fn look_at_table(
-        &mut self,
-        request: &Parts,
-        table_path: &str,
-    ) -> Outcomes<I, Looked<I::ResponseBody>> {
+    pub(super) async fn look_at_table(&mut self, request: &Parts) -> Outcomes<I, Looked<I::ResponseBody>> {
         if !self.policies_by_name().await?.is_governed() {
             return Ok(Looked::Ungoverned);
         }
-        let response = self.call(request_for_table(request, table_path)?).await?;
+        self.load = self.load.of_this_table();
+        (self.known, self.delegation) = (None, None);
+        let response = self.call(request_for_table(request, self.load.table_path())?).await?;
         match response.status() {
             StatusCode::NOT_MODIFIED => {
                 return Err(Refusal::stray_not_modified().into());
@@ -64,15 +61,11 @@ impl<I: Inner> Exchange<I> {
             status if !status.is_success() => return Ok(Looked::Refused(response)),
             _ => {}
         }
-        let key = LoadKey { table: self.table.clone(), lead: self.lead.clone(), query: None };
-        let answer = InnerAnswer::read(&self.shared, response, Some(key)).await;
-        let load = answer.load.map_err(Refusal::upstream_invalid)?;
-        let policies = self.policies_of(&load).await?;
-        if !Resolver::governs(&policies, &load) {
-            self.report_only(&policies, &load).await;
-            return Ok(Looked::Ungoverned);
-        }
-        Ok(Looked::Governed(self.resolve(policies, &load).await?))
+        let InnerAnswer { mut collected, load, .. } = self.read(response).await;
+        let load = load.map_err(Refusal::upstream_invalid)?;
+        let looked = self.resolve_governed(&load).await;
+        self.keep(&mut collected, load, None).await;
+        Ok(looked?.map_or(Looked::Ungoverned, Looked::Governed))
     }
 }
 

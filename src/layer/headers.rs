@@ -1,5 +1,7 @@
 //! What the layer takes out of requests and changes on answers.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
@@ -62,6 +64,18 @@ pub(super) fn take_validators(request: &mut HeaderMap) -> IfNoneMatch {
     IfNoneMatch::take(request)
 }
 
+/// The credentials that a caller asks for, all lines in order.
+pub(super) fn delegation(request: &HeaderMap) -> Option<Arc<[u8]>> {
+    let mut lines = request.get_all(ACCESS_DELEGATION).iter().map(HeaderValue::as_bytes);
+    match (lines.next()?, lines.next()) {
+        (only, None) => Some(only.into()),
+        // There are no line ends inside of them.
+        (first, Some(second)) => {
+            Some([first, second].into_iter().chain(lines).collect::<Vec<_>>().join(&b'\n').into())
+        }
+    }
+}
+
 /// Asks for the whole body as it is, because it has to be read.
 pub(super) fn ask_for_the_whole_body(request: &mut HeaderMap) {
     request.remove(header::RANGE);
@@ -88,16 +102,16 @@ pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// Makes the headers of an inner answer those of a governed one.
-pub(super) fn govern(headers: &mut HeaderMap, tag: HeaderValue, capabilities: &[Capability]) {
+pub(super) fn govern(headers: &mut HeaderMap, tag: HeaderValue, variance: &Variance) {
     for name in OF_THE_INNER_BODY {
         headers.remove(name);
     }
-    keep_private(headers, capabilities);
+    keep_private(headers, variance);
     headers.insert(header::ETAG, tag);
 }
 
 /// Keeps shared caches from answering others with what this caller got.
-pub(super) fn keep_private(headers: &mut HeaderMap, capabilities: &[Capability]) {
+pub(super) fn keep_private(headers: &mut HeaderMap, variance: &Variance) {
     let no_store = headers
         .get_all(header::CACHE_CONTROL)
         .iter()
@@ -105,28 +119,59 @@ pub(super) fn keep_private(headers: &mut HeaderMap, capabilities: &[Capability])
         .any(|directive| trim_blanks(directive).eq_ignore_ascii_case(b"no-store"));
     let cache_control = if no_store { "no-store" } else { "private, no-cache" };
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
-    let vary = vary(headers, capabilities);
+    let vary = match headers.contains_key(header::VARY) {
+        true => variance.beside(headers),
+        false => variance.ours.clone(),
+    };
     headers.insert(header::VARY, vary);
 }
 
-/// The tokens that are there already, and everything that the restrictions depend on.
-fn vary(headers: &HeaderMap, capabilities: &[Capability]) -> HeaderValue {
-    let upstream = headers
-        .get_all(header::VARY)
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .map(str::trim)
-        .filter(|token| !token.is_empty());
-    let ours = capabilities.iter().map(|capability| capability.spelling());
-    let mut tokens: Vec<&str> = Vec::with_capacity(4);
-    for token in upstream.chain(["Authorization"]).chain(ours) {
-        if !tokens.iter().any(|other| other.eq_ignore_ascii_case(token)) {
-            tokens.push(token);
-        }
+/// The request headers that restrictions depend on.
+pub(super) struct Variance {
+    names: Vec<Box<str>>,
+    /// All of them, as they go out where the inner service has none.
+    ours: HeaderValue,
+}
+
+impl Variance {
+    pub(super) fn new(capabilities: &[Capability]) -> Self {
+        let ours = capabilities.iter().map(Capability::spelling);
+        let names = ["Authorization"].into_iter().chain(ours).map(Box::from).collect();
+        let mut variance = Self { names, ours: HeaderValue::from_static("*") };
+        variance.ours = variance.beside(&HeaderMap::new());
+        variance
     }
-    // Every token comes from a header value or is a header name.
-    HeaderValue::try_from(tokens.join(", ")).unwrap_or(HeaderValue::from_static("*"))
+
+    /// The tokens that are there already, and everything that the restrictions depend on.
+    fn beside(&self, headers: &HeaderMap) -> HeaderValue {
+        let upstream = headers
+            .get_all(header::VARY)
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(','))
+            .map(str::trim)
+            .filter(|token| !token.is_empty());
+        let mut tokens: Vec<&str> = Vec::with_capacity(self.names.len());
+        for token in upstream.chain(self.names.iter().map(|name| &**name)) {
+            if !tokens.iter().any(|other| other.eq_ignore_ascii_case(token)) {
+                tokens.push(token);
+            }
+        }
+        // Every token comes from a header value or is a header name.
+        HeaderValue::try_from(tokens.join(", ")).unwrap_or(HeaderValue::from_static("*"))
+    }
+}
+
+/// The length of a body, in one allocation.
+pub(super) fn content_length(length: usize) -> HeaderValue {
+    let (mut digits, mut rest) = ([0; 20], length);
+    let mut start = digits.len();
+    while start == digits.len() || rest > 0 {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    HeaderValue::from_bytes(&digits[start..]).unwrap_or_else(|_| length.into())
 }
 
 /// Leaves the headers of a 304.
@@ -150,7 +195,11 @@ mod tests {
 
     fn governed(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = headers(lines);
-        govern(&mut headers, HeaderValue::from_static("W/\"rr1.x\""), &Capability::defaults());
+        govern(
+            &mut headers,
+            HeaderValue::from_static("W/\"rr1.x\""),
+            &Variance::new(&Capability::defaults()),
+        );
         headers
     }
 
@@ -209,6 +258,13 @@ mod tests {
         let mut left: Vec<_> = governed.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["cache-control", "etag", "vary", "x-request-id"]);
+    }
+
+    #[test]
+    fn a_length_is_written_in_digits() {
+        for length in [0, 7, 10, 4096, usize::MAX] {
+            assert_eq!(content_length(length), length.to_string());
+        }
     }
 
     #[test]

@@ -9,12 +9,12 @@ use super::{
     commit::RestrictedCommits,
     decision::{Decision, Decisions, TARGET},
     error::{Refusal, RequestId},
-    headers,
+    headers::{self, Variance},
+    kept::Caches,
     names::{CatalogName, NameSyntax},
     service::ReadRestrictionsService,
 };
 use crate::{
-    cache::{MetadataCache, RevalidationCache},
     identity::IdentitySource,
     policy::PolicySource,
     resolve::{ConflictRule, Resolver, UpstreamRestrictions},
@@ -52,8 +52,8 @@ impl ReadRestrictionsLayer {
                 max_body_bytes: DEFAULT_MAX_BODY_BYTES,
                 source_timeout: DEFAULT_SOURCE_TIMEOUT,
                 decisions: None,
-                metadata: MetadataCache::new(DEFAULT_CACHE_BYTES),
-                revalidations: RevalidationCache::new(DEFAULT_CACHE_BYTES),
+                variance: Variance::new(&[]),
+                caches: Caches::new(DEFAULT_CACHE_BYTES),
             },
             conflict: ConflictRule::default(),
             upstream: UpstreamRestrictions::default(),
@@ -167,11 +167,14 @@ impl LayerBuilder {
         self
     }
 
-    /// How many bytes of inner answers each of the two caches keeps alive, credentials included: one knows metadata
-    /// again that have not changed, the other answers conditional loads. 64 MiB unless set; 0 keeps nothing.
+    /// How many bytes each of the two caches keeps alive: one knows metadata again that have not changed, the other
+    /// knows what was resolved for a caller, and answers conditional loads. 64 MiB unless set; 0 keeps nothing.
+    ///
+    /// Answers are the same with any size. Of the bodies only metadata are kept. More than 32 KiB of them stay in the
+    /// buffer that they came in, and what stands around them, such as credentials, is moved out of it; that is left
+    /// there only if somebody else holds a part of the buffer, or if it is longer than 32 KiB itself.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.shared.metadata = MetadataCache::new(bytes);
-        self.shared.revalidations = RevalidationCache::new(bytes);
+        self.shared.caches = Caches::new(bytes);
         self
     }
 
@@ -190,6 +193,7 @@ impl LayerBuilder {
     /// The layer.
     pub fn build(self) -> ReadRestrictionsLayer {
         let Self { mut shared, conflict, upstream } = self;
+        shared.variance = Variance::new(&shared.capabilities);
         shared.resolver = Resolver::new().with_conflict(conflict).with_upstream_restrictions(upstream);
         ReadRestrictionsLayer { shared: Arc::new(shared) }
     }
@@ -215,8 +219,8 @@ pub(super) struct Shared {
     pub max_body_bytes: usize,
     pub source_timeout: Duration,
     decisions: Option<Arc<dyn Decisions>>,
-    pub metadata: MetadataCache,
-    pub revalidations: RevalidationCache,
+    pub variance: Variance,
+    pub caches: Caches,
 }
 
 impl Shared {
@@ -239,7 +243,7 @@ impl Shared {
     /// The answer for a refusal.
     pub(super) fn refuse(&self, refusal: &Refusal, request_id: Option<&RequestId>) -> Response<Bytes> {
         let mut response = refusal.response(&self.capabilities, self.capability_refusal, request_id);
-        headers::keep_private(response.headers_mut(), &self.capabilities);
+        headers::keep_private(response.headers_mut(), &self.variance);
         response
     }
 

@@ -1,25 +1,26 @@
 //! loadTable, in the order of events of the HTTP contract; and what becomes of a load result, whoever asked for it.
 
-use std::ops::ControlFlow;
+use std::{convert::Infallible, ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request, response};
 use http_body::Body;
 
 use super::{
-    body::{RequestBody, ResponseBody},
+    body::{Collected, RequestBody, ResponseBody},
     error::Refusal,
     etag::{CarriedTags, EntityTag, IfNoneMatch, InnerState, Representation},
-    exchange::{Exchange, Outcomes, Reply, Resolved},
+    exchange::{Exchange, Outcomes, Reply},
     headers,
     inner::Inner,
+    kept::{KnownLoad, Resolved, Revalidation},
     read::InnerAnswer,
     route::OperationKind,
 };
 use crate::{
-    cache::{self, LoadKey, Revalidation, RevalidationKey},
+    cache::Newest,
     resolve::Resolver,
-    table::LoadResult,
+    table::{KnownMetadata, LoadResult},
 };
 
 impl<I: Inner> Exchange<I> {
@@ -58,7 +59,8 @@ impl<I: Inner> Exchange<I> {
         if response.status() != StatusCode::NOT_MODIFIED {
             return Ok(ControlFlow::Continue(response));
         }
-        match self.revalidate(if_none_match, carried, response.headers()).await? {
+        let (response, _) = response.into_parts();
+        match self.revalidate(if_none_match, carried, response.headers).await? {
             Some(not_modified) => Ok(ControlFlow::Break(not_modified)),
             None => Ok(ControlFlow::Continue(self.call(in_full).await?)),
         }
@@ -79,68 +81,145 @@ impl<I: Inner> Exchange<I> {
             _ => {}
         }
 
-        let key = (self.operation == OperationKind::LoadTable).then(|| self.load_key());
-        let answer = InnerAnswer::read(&self.shared, response, key).await;
-        let load = match &answer.load {
-            Ok(load) => load.clone(),
+        let InnerAnswer { head, mut collected, load } = self.read(response).await;
+        let load = match load {
+            Ok(load) => load,
             Err(reason) => {
                 return match self.policies_by_name().await?.is_governed() {
-                    true => Err(Refusal::upstream_invalid(reason.clone()).into()),
-                    false => Ok(ungoverned(answer, if_none_match)),
+                    true => Err(Refusal::upstream_invalid(reason).into()),
+                    false => Ok(ungoverned(head, if_none_match, collected.replay())),
                 };
             }
         };
-        let policies = self.policies_of(&load).await?;
-        if !Resolver::governs(&policies, &load) {
-            self.report_only(&policies, &load).await;
-            return Ok(ungoverned(answer, if_none_match));
+        match self.decide_on(&load).await {
+            Ok(Some(resolved)) => Ok(self.governed(head, collected, load, &resolved, if_none_match).await),
+            Ok(None) => {
+                let slices = self.keep(&mut collected, load, None).await;
+                Ok(ungoverned(head, if_none_match, collected.replay_as(slices)))
+            }
+            Err(refusal) => {
+                self.keep(&mut collected, load, None).await;
+                Err(refusal.into())
+            }
         }
-        let resolved = self.resolve(policies, &load).await?;
-        self.admit(&resolved.resolution)?;
-        Ok(self.governed(answer, load, &resolved, if_none_match).await)
+    }
+
+    /// The restrictions that this caller may receive; `None` for a table that no policy governs.
+    async fn decide_on(&mut self, load: &LoadResult) -> Result<Option<Arc<Resolved>>, Refusal> {
+        let resolved = self.resolve_governed(load).await?;
+        if let Some(resolved) = &resolved {
+            self.admit(&resolved.resolution)?;
+        }
+        Ok(resolved)
+    }
+
+    /// What is resolved for a table, if any policy governs it.
+    pub(super) async fn resolve_governed(
+        &mut self,
+        load: &LoadResult,
+    ) -> Result<Option<Arc<Resolved>>, Refusal> {
+        let policies = self.policies_of(load).await?;
+        if !Resolver::governs(&policies, load) {
+            self.report_only(&policies, load).await;
+            return Ok(None);
+        }
+        self.resolve(&policies, load).await.map(Some)
     }
 
     /// The answer for a governed table whose restrictions this caller may receive.
     async fn governed(
         &mut self,
-        answer: InnerAnswer<I::ResponseBody>,
+        mut head: response::Parts,
+        mut collected: Collected<I::ResponseBody>,
         load: LoadResult,
         resolved: &Resolved,
         if_none_match: &IfNoneMatch,
     ) -> Reply<I> {
-        let InnerAnswer { mut head, collected, .. } = answer;
         let state = InnerState::of(&head.headers, &load);
-        // Only answers to loads can be asked for again.
-        let inner_tag = EntityTag::of(&head.headers).filter(|_| self.operation == OperationKind::LoadTable);
-        let tag = self.tag(resolved, &load, &state, inner_tag);
-        let carried = inner_tag.and_then(|inner| inner.is_carried().then(|| inner.as_bytes().into()));
-        let known = if_none_match.matches_ours(&tag);
-        headers::govern(&mut head.headers, tag, &self.shared.capabilities);
-
-        if let Some(inner_tag) = carried {
-            let key = self.revalidation_key(resolved.subject.name(), inner_tag);
-            let revalidation = Revalidation {
-                load: cache::keep(&load),
-                state,
-                vary: head.headers.get(header::VARY).cloned(),
-                cache_control: head.headers.get(header::CACHE_CONTROL).cloned(),
-            };
-            self.shared.revalidations.insert(key, revalidation).await;
+        // Only answers to loads can be asked for again, and only if there is one tag.
+        let is_load = self.operation == OperationKind::LoadTable;
+        let has_tag = is_load && EntityTag::of(&head.headers).is_some();
+        let inner_tag = head.headers.remove(header::ETAG).filter(|_| has_tag);
+        let inner_tag = inner_tag.as_ref().and_then(|tag| EntityTag::parse(tag.as_bytes()));
+        let tag = self.tag(resolved, &load, state, inner_tag);
+        let is_known = if_none_match.matches_ours(&tag);
+        headers::govern(&mut head.headers, tag, &self.shared.variance);
+        if let Some(inner_tag) = inner_tag.filter(|tag| tag.is_carried()) {
+            self.remember(inner_tag.as_bytes(), &load, state, &head.headers).await;
         }
-        if known {
+        if resolved.member.is_some() {
+            // What is spliced is decoded.
+            head.headers.remove(header::CONTENT_ENCODING);
+        }
+        let slices = self.keep(&mut collected, load, Some(resolved)).await;
+        if is_known {
             return not_modified(head.headers);
         }
-        let slices = match resolved.resolution.member() {
-            Some(member) => {
-                // What is spliced is decoded.
-                head.headers.remove(header::CONTENT_ENCODING);
-                load.splice(member)
-            }
-            None => [collected.into_data(), Bytes::new(), Bytes::new()],
-        };
         let length: usize = slices.iter().map(Bytes::len).sum();
-        head.headers.insert(header::CONTENT_LENGTH, length.into());
+        head.headers.insert(header::CONTENT_LENGTH, headers::content_length(length));
         Response::from_parts(head, ResponseBody::slices(slices))
+    }
+
+    /// Keeps the metadata for the next load. What is left is the body to send: with what was resolved in it, or as it
+    /// came.
+    pub(super) async fn keep(
+        &mut self,
+        collected: &mut Collected<I::ResponseBody>,
+        load: LoadResult,
+        resolved: Option<&Resolved>,
+    ) -> [Bytes; 3] {
+        let member = resolved.and_then(|resolved| resolved.member.as_ref());
+        // If nothing was decoded, only the load is to hold the buffer, from which the rest is moved out.
+        let body = Some(collected.take_data()).filter(|body| body.as_ptr() != load.body().as_ptr());
+        let known = self.known.take().filter(|known| load.has_metadata(known));
+        let slices = match known {
+            None if self.keeps_metadata() => {
+                let text = resolved.and_then(|resolved| resolved.resolution.member());
+                let (slices, metadata) = load.into_slices(text);
+                self.keep_metadata(metadata).await;
+                slices
+            }
+            known => {
+                if let Some(metadata) = known {
+                    self.keep_metadata(metadata).await;
+                }
+                match member {
+                    Some(member) => load.splice_shared(member),
+                    None => [load.body().clone(), Bytes::new(), Bytes::new()],
+                }
+            }
+        };
+        match (member, body) {
+            (None, Some(body)) => [body, Bytes::new(), Bytes::new()],
+            _ => slices,
+        }
+    }
+
+    async fn keep_metadata(&mut self, metadata: KnownMetadata) {
+        let (known, began) = (KnownLoad { key: self.load.clone(), metadata }, self.began);
+        let put = |newest: &mut Newest<_>| newest.put(began, known.clone());
+        self.shared.caches.metadata.change(&self.load, put).await;
+    }
+
+    /// What is created has not been asked for yet.
+    fn keeps_metadata(&self) -> bool {
+        !matches!(self.operation, OperationKind::CreateTable | OperationKind::RegisterTable)
+            && self.shared.caches.metadata.keeps_anything()
+    }
+
+    /// Remembers what an inner 304 to this tag is to be answered from.
+    async fn remember(
+        &mut self,
+        inner_tag: &[u8],
+        load: &LoadResult,
+        state: InnerState,
+        headers: &HeaderMap,
+    ) {
+        let Some((key, slot)) = &self.slot else { return };
+        let is_right = |known: &Revalidation| known.is_of(inner_tag, load, state, headers);
+        let make = || Ok::<_, Infallible>(Revalidation::new(inner_tag, load, state, headers));
+        let Ok(_) = slot.lock().revalidation.get_or_put(self.began, is_right, make);
+        self.shared.caches.callers.weigh(key, slot).await;
     }
 
     /// After an inner 304 to the tags that ours carried: answers 304 if nothing of ours changed either. `None` when
@@ -149,82 +228,79 @@ impl<I: Inner> Exchange<I> {
         &mut self,
         if_none_match: &IfNoneMatch,
         carried: &CarriedTags,
-        not_modified_inside: &HeaderMap,
+        mut not_modified_inside: HeaderMap,
     ) -> Outcomes<I, Option<Reply<I>>> {
-        let Some(inner_tag) = carried.confirmed_by(not_modified_inside) else { return Ok(None) };
-        let Ok(identity) = self.subject().await else { return Ok(None) };
-        let subject = identity.subject.name().to_owned();
-        let key = self.revalidation_key(&subject, inner_tag.into());
-        let Some(known) = self.shared.revalidations.get(&key).await else { return Ok(None) };
-
-        let policies = self.policies_of(&known.load).await?;
-        self.asked = Some((known.load.clone(), policies.clone()));
-        if !Resolver::governs(&policies, &known.load) {
+        let Some(inner_tag) = carried.confirmed_by(&not_modified_inside) else { return Ok(None) };
+        if self.subject().await.is_err() {
             return Ok(None);
         }
-        let resolved = self.resolve(policies, &known.load).await?;
+        let Some(known) = self.recall(inner_tag).await else { return Ok(None) };
+
+        let policies = self.policies_of(&known.table).await?;
+        self.asked = Some((known.clone(), policies.clone()));
+        if !Resolver::governs(&policies, &known.table) {
+            return Ok(None);
+        }
+        self.identify(&policies).await?;
+        // Other policies may need more of the table than is known of it.
+        let Ok(resolved) = self.resolve(&policies, &known.table).await else { return Ok(None) };
         self.admit(&resolved.resolution)?;
-        let tag = self.tag(&resolved, &known.load, &known.state, EntityTag::parse(inner_tag));
+        let tag = self.tag(&resolved, &known.table, known.state, EntityTag::parse(inner_tag));
         if !if_none_match.matches_ours(&tag) {
             return Ok(None);
         }
-        let mut headers = not_modified_inside.clone();
-        headers::govern(&mut headers, tag, &self.shared.capabilities);
-        for (name, value) in [(header::VARY, known.vary), (header::CACHE_CONTROL, known.cache_control)] {
+        headers::govern(&mut not_modified_inside, tag, &self.shared.variance);
+        for (name, value) in [(header::VARY, &known.vary), (header::CACHE_CONTROL, &known.cache_control)] {
             if let Some(value) = value {
-                headers.insert(name, value);
+                not_modified_inside.insert(name, value.clone());
             }
         }
-        Ok(Some(not_modified(headers)))
+        Ok(Some(not_modified(not_modified_inside)))
+    }
+
+    /// What the last full load with this inner tag showed.
+    async fn recall(&mut self, inner_tag: &[u8]) -> Option<Arc<Revalidation>> {
+        let key = self.caller_key()?;
+        let slot = self.shared.caches.callers.get(&key).await?;
+        let known = slot.lock().revalidation.get()?.clone();
+        (*known.inner_tag == *inner_tag).then_some(known)
     }
 
     fn tag(
         &self,
         resolved: &Resolved,
         load: &LoadResult,
-        state: &InnerState,
+        inner: InnerState,
         inner_tag: Option<EntityTag<'_>>,
     ) -> HeaderValue {
         Representation {
             operation: self.operation.as_str(),
-            table: &self.table,
-            lead: &self.lead,
-            inner: state,
+            table: self.load.table(),
+            lead: self.load.lead(),
+            inner,
             metadata_location: load.metadata_location(),
-            query: self.query.as_deref(),
-            delegation: &self.delegation,
-            subject: resolved.subject.name(),
-            identity_revision: resolved.subject.revision(),
-            policy_revision: &resolved.policies.revision,
+            query: self.load.query(),
+            delegation: self.delegation.as_deref(),
+            subject: resolved.subject(),
+            identity_revision: resolved.identity_revision(),
+            policy_revision: &resolved.policies().revision,
             schema_id: load.schema().id(),
-            restrictions: &resolved.resolution.fingerprint(),
+            restrictions: &resolved.digest,
             reader: self.reader,
         }
         .tag(inner_tag)
-    }
-
-    pub(super) fn load_key(&self) -> LoadKey {
-        LoadKey { table: self.table.clone(), lead: self.lead.clone(), query: self.query.clone() }
-    }
-
-    fn revalidation_key(&self, subject: &str, inner_tag: Box<[u8]>) -> RevalidationKey {
-        RevalidationKey {
-            load: self.load_key(),
-            subject: subject.into(),
-            delegation: self.delegation.clone(),
-            inner_tag,
-        }
     }
 }
 
 /// The answer of a table that no policy governs: as it came, or the 304 that the inner service would have given.
 fn ungoverned<B: Body<Data = Bytes>>(
-    answer: InnerAnswer<B>,
+    head: response::Parts,
     if_none_match: &IfNoneMatch,
+    body: ResponseBody<B>,
 ) -> Response<ResponseBody<B>> {
-    match if_none_match.matches_inner(&answer.head.headers) {
-        true => not_modified(answer.head.headers),
-        false => Response::from_parts(answer.head, answer.collected.replay()),
+    match if_none_match.matches_inner(&head.headers) {
+        true => not_modified(head.headers),
+        false => Response::from_parts(head, body),
     }
 }
 

@@ -62,9 +62,10 @@
 //!
 //! # Caches
 //!
-//! Two, both [bounded](LayerBuilder::cache_bytes), and neither holds a decision. One knows metadata again that have
-//! not changed since they were read last; the other answers a conditional load from an inner 304. Policies, identity
-//! and restrictions are asked anew for every load.
+//! Two, both [bounded](LayerBuilder::cache_bytes). One knows metadata again that have not changed since they were read
+//! last; the other knows what was resolved for a caller, and answers a conditional load from an inner 304. Policies and
+//! identity are asked anew for every load, and what was resolved is used again only if the answers, the schemas and the
+//! restrictions of the inner service are those that it was resolved from.
 //!
 //! # Telling administrators
 //!
@@ -88,6 +89,7 @@ pub mod fuzz;
 mod gate;
 mod headers;
 mod inner;
+mod kept;
 #[expect(clippy::module_inception, reason = "the parts of a middleware have the same names everywhere")]
 mod layer;
 mod load;
@@ -104,7 +106,6 @@ pub use capability::{Capability, CapabilityError, CapabilityRefusal, TrustedRead
 pub use commit::RestrictedCommits;
 pub use decision::{Decision, Decisions, ReportOnly, Revisions};
 pub use error::RefusalCode;
-pub(crate) use etag::InnerState;
 pub use future::ResponseFuture;
 pub use layer::{LayerBuilder, ReadRestrictionsLayer};
 pub use service::ReadRestrictionsService;

@@ -31,6 +31,14 @@ impl CatalogName {
         }
     }
 
+    /// Whether two requests with one path are about one catalog.
+    pub(super) fn is_settled_by_path(&self) -> bool {
+        match self {
+            Self::Fixed(_) | Self::FromPrefix(_) => true,
+            Self::With(_) => false,
+        }
+    }
+
     /// Whether requests that are no operations may pass below this lead: a server that ignores its prefix would
     /// answer them under any. A lead that cannot be told is none of the set.
     pub(super) fn admits(&self, lead: Option<&str>) -> bool {

@@ -8,14 +8,12 @@ use http_body::Body;
 
 use super::{
     body::Collected,
+    exchange::Exchange,
     headers,
-    layer::Shared,
+    inner::Inner,
     measure::{self, Work},
 };
-use crate::{
-    cache::{self, LoadKey},
-    table::LoadResult,
-};
+use crate::table::LoadResult;
 
 /// A 2xx answer as far as it was read.
 pub(super) struct InnerAnswer<B: Body> {
@@ -26,15 +24,30 @@ pub(super) struct InnerAnswer<B: Body> {
     pub load: Result<LoadResult, Cow<'static, str>>,
 }
 
-impl<B: Body<Data = Bytes>> InnerAnswer<B> {
+impl<I: Inner> Exchange<I> {
     /// Reads a 2xx answer. Metadata that were read before under the same key are known again by their bytes.
-    pub(super) async fn read(shared: &Shared, response: Response<B>, key: Option<LoadKey>) -> Self {
+    pub(super) async fn read(&mut self, response: Response<I::ResponseBody>) -> InnerAnswer<I::ResponseBody> {
         let (head, body) = response.into_parts();
+        let limit = self.shared.max_body_bytes;
         let readable = !headers::is_encoded(&head.headers) || cfg!(feature = "decompression");
-        let collected = Collected::collect(body, if readable { shared.max_body_bytes } else { 0 }).await;
+        let collected = Collected::collect(body, if readable { limit } else { 0 }).await;
         let body = whole_body(&head, &collected);
-        let load = load_result(shared, &head.headers, body, key).await;
-        Self { head, collected, load }
+        let load = match decoded(&head.headers, body, limit).await {
+            Ok(body) => self.read_load_result(body).await,
+            Err(reason) => Err(reason),
+        };
+        InnerAnswer { head, collected, load }
+    }
+
+    async fn read_load_result(&mut self, body: Bytes) -> Result<LoadResult, Cow<'static, str>> {
+        // Somebody else may have read them while the inner service was at it.
+        if self.known.is_none()
+            && let Some(slot) = self.shared.caches.metadata.get(&self.load).await
+        {
+            self.known = slot.lock().get().map(|known| known.metadata.clone());
+        }
+        measure::timed(Work::Scan, || LoadResult::read_knowing(body, self.known.as_ref()))
+            .map_err(|error| error.to_string().into())
     }
 }
 
@@ -47,27 +60,6 @@ fn whole_body<B: Body<Data = Bytes>>(
         return Err("a part of the body was sent where the whole was asked for".into());
     }
     collected.whole().cloned().ok_or_else(|| collected.failure().into())
-}
-
-async fn load_result(
-    shared: &Shared,
-    headers: &HeaderMap,
-    body: Result<Bytes, Cow<'static, str>>,
-    key: Option<LoadKey>,
-) -> Result<LoadResult, Cow<'static, str>> {
-    let body = decoded(headers, body, shared.max_body_bytes).await?;
-    let known = match &key {
-        Some(key) => shared.metadata.get(key).await,
-        None => None,
-    };
-    let load = measure::timed(Work::Scan, || LoadResult::read_knowing(body, known.as_ref()))
-        .map_err(|error| error.to_string())?;
-    if let Some(key) = key
-        && !known.is_some_and(|known| load.has_metadata(&known))
-    {
-        shared.metadata.insert(key, cache::keep(&load).known_metadata()).await;
-    }
-    Ok(load)
 }
 
 /// The body without its encoding.

@@ -5,7 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, request::Parts, uri::PathAndQuery};
 use http_body::Body;
 use tower::Service;
 use tracing::Instrument;
@@ -18,11 +18,13 @@ use super::{
     future::ResponseFuture,
     headers,
     inner::{Inner, InnerService},
+    kept::KnownLoad,
     layer::Shared,
+    names::NameSyntax,
     route::{Operation, OperationKind, Route},
     unrecognized,
 };
-use crate::policy::TableIdent;
+use crate::{cache::LoadKey, policy::TableIdent, table::KnownMetadata};
 
 /// The service that [`ReadRestrictionsLayer`](super::ReadRestrictionsLayer) puts around an inner one.
 #[derive(Clone)]
@@ -103,16 +105,16 @@ enum Task {
     Refuse(Refusal),
 }
 
-/// An operation with the names that it is about, read from the path.
+/// An operation, and the lengths of the parts of the path.
 struct Target {
     operation: OperationKind,
-    /// How much of the path stands before `namespaces` or `transactions`.
+    /// What stands before `namespaces` or `transactions`.
     lead: usize,
-    /// How much of the path is that of the table.
+    namespace: usize,
+    /// Nothing where the path names none.
+    table: usize,
+    /// The whole path of the table.
     table_path: usize,
-    namespace: Vec<String>,
-    /// Empty where the path names none.
-    name: String,
 }
 
 impl Way {
@@ -131,10 +133,7 @@ impl Way {
             {
                 Self::ThroughAsItIs
             }
-            Route::Operation(operation) => match Target::of(shared, operation) {
-                Some(target) => Self::ByUs(Task::Govern(target)),
-                None => refuse(RefusalCode::AmbiguousPath, "a name can be read in several ways, or in none"),
-            },
+            Route::Operation(operation) => Self::ByUs(Task::Govern(Target::of(operation))),
             Route::Ambiguous => refuse(
                 RefusalCode::AmbiguousPath,
                 "the path is not the exact spelling of an operation that some router would find in it",
@@ -144,22 +143,30 @@ impl Way {
 }
 
 impl Target {
-    fn of(shared: &Shared, operation: Operation<'_>) -> Option<Self> {
-        let names = &shared.names;
-        let (namespace, name) = match operation.kind {
-            OperationKind::CommitTransaction => (Vec::new(), String::new()),
-            OperationKind::CreateTable | OperationKind::RegisterTable => {
-                (names.namespace(operation.namespace)?, String::new())
-            }
-            _ => (names.namespace(operation.namespace)?, names.name(operation.table)?),
-        };
-        Some(Self {
+    fn of(operation: Operation<'_>) -> Self {
+        Self {
             operation: operation.kind,
             lead: operation.lead.len(),
+            namespace: operation.namespace.len(),
+            table: operation.table.len(),
             table_path: operation.table_path_length(),
-            namespace,
-            name,
-        })
+        }
+    }
+
+    /// The table that a path names, as the inner service reads it; without a name where the path has none.
+    fn table(&self, names: &NameSyntax, catalog: &str, path: &str) -> Option<TableIdent> {
+        let namespace = self.lead + "/namespaces/".len();
+        let (namespace, name) = match self.operation {
+            OperationKind::CommitTransaction => (Vec::new(), String::new()),
+            OperationKind::CreateTable | OperationKind::RegisterTable => {
+                (names.namespace(&path[namespace..namespace + self.namespace])?, String::new())
+            }
+            _ => (
+                names.namespace(&path[namespace..namespace + self.namespace])?,
+                names.name(&path[self.table_path - self.table..self.table_path])?,
+            ),
+        };
+        Some(TableIdent { catalog: catalog.to_owned(), namespace, name })
     }
 }
 
@@ -194,13 +201,8 @@ async fn govern<I: Inner>(
     request: Request<RequestBody<I::RequestBody>>,
 ) -> Outcomes<I, Reply<I>> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
-    let (lead, table_path) = (&path[..target.lead], &path[..target.table_path]);
-    let catalog = shared
-        .catalog
-        .of(lead, &parts)
-        .ok_or_else(|| Refusal::new(RefusalCode::UnknownCatalog, "the request is about no known catalog"))?;
-    let table = TableIdent { catalog: catalog.into_owned(), namespace: target.namespace, name: target.name };
+    let (load, known) = load_of(&shared, &target, &parts).await?;
+    let table = load.table();
     let span = tracing::info_span!(
         "read_restrictions",
         operation = target.operation.as_str(),
@@ -208,10 +210,10 @@ async fn govern<I: Inner>(
         namespace = ?table.namespace,
         table = table.name,
     );
-    let mut exchange = Exchange::new(shared.clone(), inner, target.operation, table, lead, &parts);
+    let mut exchange = Exchange::new(shared.clone(), inner, target.operation, load, known, &parts);
     let request = Request::from_parts(parts, body);
     async {
-        let outcome = catch_panic(exchange.operate(request, lead, table_path)).await;
+        let outcome = catch_panic(exchange.operate(request)).await;
         match &outcome {
             Ok(reply) => exchange.decide(None, Some(reply.status().as_u16())),
             Err(Stop::Refused(refusal)) => exchange.decide(Some(refusal), Some(shared.status_of(refusal))),
@@ -223,13 +225,36 @@ async fn govern<I: Inner>(
     .await
 }
 
+/// What a request is about, and the metadata that are known of it. Names that were read before are not read again.
+async fn load_of(
+    shared: &Shared,
+    target: &Target,
+    request: &Parts,
+) -> Result<(LoadKey, Option<KnownMetadata>), Refusal> {
+    let path = request.uri.path();
+    let catalog = shared.catalog.of(&path[..target.lead], request);
+    let path_and_query = request.uri.path_and_query().map_or(path, PathAndQuery::as_str);
+    let beside_path = catalog.as_deref().filter(|_| !shared.catalog.is_settled_by_path());
+    let text = LoadKey::text(beside_path, path_and_query);
+    if target.operation == OperationKind::LoadTable
+        && catalog.is_some()
+        && let Some(slot) = shared.caches.metadata.get(&*text).await
+        && let Some(KnownLoad { key, metadata }) = slot.lock().get().cloned()
+    {
+        return Ok((key, Some(metadata)));
+    }
+    let ambiguous =
+        || Refusal::new(RefusalCode::AmbiguousPath, "a name can be read in several ways, or in none");
+    let table =
+        target.table(&shared.names, catalog.as_deref().unwrap_or_default(), path).ok_or_else(ambiguous)?;
+    if catalog.is_none() {
+        return Err(Refusal::new(RefusalCode::UnknownCatalog, "the request is about no known catalog"));
+    }
+    Ok((LoadKey::new(&text, path_and_query, target.lead, target.table_path, table), None))
+}
+
 impl<I: Inner> Exchange<I> {
-    async fn operate(
-        &mut self,
-        request: Request<RequestBody<I::RequestBody>>,
-        lead: &str,
-        table_path: &str,
-    ) -> Outcomes<I, Reply<I>> {
+    async fn operate(&mut self, request: Request<RequestBody<I::RequestBody>>) -> Outcomes<I, Reply<I>> {
         match self.operation {
             OperationKind::LoadTable => self.load_table(request).await,
             OperationKind::TableExists => self.table_exists(request).await,
@@ -238,9 +263,9 @@ impl<I: Inner> Exchange<I> {
             | OperationKind::PlanTableScan
             | OperationKind::FetchPlanningResult
             | OperationKind::FetchScanTasks
-            | OperationKind::Sign => self.gate(request, table_path).await,
-            OperationKind::CommitTable => self.commit_table(request, table_path).await,
-            OperationKind::CommitTransaction => self.commit_transaction(request, lead).await,
+            | OperationKind::Sign => self.gate(request).await,
+            OperationKind::CommitTable => self.commit_table(request).await,
+            OperationKind::CommitTransaction => self.commit_transaction(request).await,
         }
     }
 }

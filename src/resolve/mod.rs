@@ -33,7 +33,7 @@ use self::{bind::Context, columns::resolve_masks, rows::resolve_row_filter};
 use crate::{
     expression::{Condition, Rule},
     identity::{Memberships, Subject},
-    policy::{EffectivePolicies, EffectivePolicy},
+    policy::{EffectivePolicies, EffectivePolicy, Policy},
     restriction::{ReadRestrictions, UpstreamMember},
     table::LoadResult,
 };
@@ -97,20 +97,21 @@ impl Resolver {
     /// Every group that the policies name, in any branch or exemption, each once: what has to be asked of
     /// the identity source, in one call.
     pub fn groups(policies: &EffectivePolicies) -> Vec<&str> {
-        let mut groups = BTreeSet::new();
-        for effective in policies.all() {
-            groups_of(effective, &mut groups);
-        }
-        groups.into_iter().collect()
+        let mut groups = Vec::new();
+        visit_groups(policies.all(), &mut |group| {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        });
+        groups.sort_unstable();
+        groups
     }
 
     /// Whether an enforced policy names a group. If only report-only ones do, a load does not depend on the answers.
     pub fn needs_groups(policies: &EffectivePolicies) -> bool {
-        let mut groups = BTreeSet::new();
-        policies.all().filter(|effective| effective.policy.enforce).any(|effective| {
-            groups_of(effective, &mut groups);
-            !groups.is_empty()
-        })
+        let mut any = false;
+        visit_groups(policies.all().filter(|effective| effective.policy.enforce), &mut |_| any = true);
+        any
     }
 
     /// Whether every enforced policy exempts this subject, which can be told before anybody has read the
@@ -236,12 +237,6 @@ impl Resolution {
         let masks = self.column_masks.iter().flat_map(|mask| mask.policies.iter());
         filters.chain(masks).map(|provenance| &provenance.policy).collect()
     }
-
-    /// What an entity tag has to depend on beside the revisions: a digest input that differs whenever the
-    /// restrictions or the exemptions differ.
-    pub fn fingerprint(&self) -> String {
-        serde_json::json!([self.member, self.exempt]).to_string()
-    }
 }
 
 fn read_restrictions(
@@ -295,35 +290,43 @@ fn check_united(
     }
 }
 
-fn groups_of<'a>(effective: &'a EffectivePolicy, groups: &mut BTreeSet<&'a str>) {
-    let excepts = effective.selections.iter().filter_map(|selection| selection.except.as_ref());
-    groups.extend(excepts.flat_map(|except| &except.groups).map(String::as_str));
-    let Ok(expression) = &effective.policy.expression else { return };
+/// Visits every group that the policies name. A policy that stands in many places is looked into once.
+fn visit_groups<'a>(policies: impl Iterator<Item = &'a EffectivePolicy>, visit: &mut impl FnMut(&'a str)) {
+    let mut last: Option<&Arc<Policy>> = None;
+    for EffectivePolicy { policy, selections } in policies {
+        let excepts = selections.iter().filter_map(|selection| selection.except.as_ref());
+        excepts.flat_map(|except| &except.groups).for_each(|group| visit(group));
+        if last.replace(policy).is_none_or(|last| !Arc::ptr_eq(last, policy)) {
+            visit_groups_in_rule(policy, visit);
+        }
+    }
+}
+
+fn visit_groups_in_rule<'a>(policy: &'a Policy, visit: &mut impl FnMut(&'a str)) {
+    let Ok(expression) = &policy.expression else { return };
     match expression.rule() {
         Rule::Filter { branches, fallback } => {
             for branch in branches {
-                groups_in(&branch.condition, groups);
-                groups_in(&branch.result, groups);
+                visit_groups_in(&branch.condition, visit);
+                visit_groups_in(&branch.result, visit);
             }
-            groups_in(fallback, groups);
+            visit_groups_in(fallback, visit);
         }
         Rule::Mask { branches, .. } => {
             for branch in branches {
-                groups_in(&branch.condition, groups);
+                visit_groups_in(&branch.condition, visit);
             }
         }
     }
 }
 
-fn groups_in<'a>(condition: &'a Condition, groups: &mut BTreeSet<&'a str>) {
+fn visit_groups_in<'a>(condition: &'a Condition, visit: &mut impl FnMut(&'a str)) {
     match condition {
-        Condition::IsGroupMember(group) => {
-            groups.insert(&group.name);
-        }
-        Condition::Not(child) => groups_in(child, groups),
+        Condition::IsGroupMember(group) => visit(&group.name),
+        Condition::Not(child) => visit_groups_in(child, visit),
         Condition::And(children) | Condition::Or(children) => {
             for child in children {
-                groups_in(child, groups);
+                visit_groups_in(child, visit);
             }
         }
         Condition::Constant(_)

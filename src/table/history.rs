@@ -60,7 +60,8 @@ impl<'a> PastField<'a> {
 
 /// Puts a [`History`] together.
 pub(super) struct HistoryBuilder<'a> {
-    /// The ids and names of the current fields, sorted.
+    schema: &'a Schema,
+    /// The ids and names of the current fields, sorted. Most tables have one schema, and nobody needs them.
     current: Vec<(i32, &'a str)>,
     /// The names alone, sorted.
     names: Vec<&'a str>,
@@ -68,18 +69,23 @@ pub(super) struct HistoryBuilder<'a> {
 }
 
 impl<'a> HistoryBuilder<'a> {
-    pub(super) fn new(current: &'a Schema) -> Self {
-        let mut by_id: Vec<_> = current.fields().map(|field| (field.id, field.name)).collect();
-        by_id.sort_unstable();
-        let mut names: Vec<_> = by_id.iter().map(|(_, name)| *name).collect();
-        names.sort_unstable();
-        let mut history = History::default();
-        history.nested_ids.extend(current.nested_ids());
-        Self { current: by_id, names, history }
+    pub(super) fn new(schema: &'a Schema) -> Self {
+        let history = History { nested_ids: schema.nested_ids(), ..History::default() };
+        Self { schema, current: Vec::new(), names: Vec::new(), history }
+    }
+
+    fn sort_current(&mut self) {
+        self.current.extend(self.schema.fields().map(|field| (field.id, field.name)));
+        self.current.sort_unstable();
+        self.names.extend(self.current.iter().map(|(_, name)| *name));
+        self.names.sort_unstable();
     }
 
     /// Takes in an older schema; they have to come in the order of the list.
     pub(super) fn add(&mut self, older: &Schema) {
+        if self.current.is_empty() {
+            self.sort_current();
+        }
         for field in older.fields() {
             let current_name = self.current_name(field.id);
             if current_name == Some(field.name) {

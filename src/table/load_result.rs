@@ -89,6 +89,31 @@ struct Schemas {
     history: OnceLock<History>,
 }
 
+/// A JSON text to put into load results as their `read-restrictions` member. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// With its name before it and a comma behind it.
+    text: Bytes,
+}
+
+impl Member {
+    const BEFORE: &str = "\"read-restrictions\":";
+    const AFTER: &str = ",";
+
+    pub(crate) fn new(value: &str) -> Self {
+        Self { text: [Self::BEFORE, value, Self::AFTER].concat().into() }
+    }
+
+    /// The value alone.
+    fn value(&self) -> Bytes {
+        self.text.slice(Self::BEFORE.len()..self.text.len() - Self::AFTER.len())
+    }
+}
+
+/// What a table's metadata say about schemas, to be known again. A clone costs nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownSchemas(Arc<Schemas>);
+
 /// Metadata that were read before, so that the same text need not be looked at again.
 #[derive(Clone, Debug)]
 pub struct KnownMetadata {
@@ -228,15 +253,44 @@ impl LoadResult {
 
     /// Metadata in a buffer of so many bytes.
     fn known(&self, text: Bytes, buffer: usize) -> KnownMetadata {
-        let Places { listed, single } = &self.facts.places;
-        // What was read out of the schemas is about as long as their text.
-        let schemas: usize = listed.iter().chain(single).map(ExactSizeIterator::len).sum();
-        KnownMetadata { text, facts: Arc::clone(&self.facts), size: buffer + schemas }
+        KnownMetadata { text, facts: Arc::clone(&self.facts), size: buffer + self.schemas_size() }
     }
 
-    /// The same with a body in a buffer of its own. A slice keeps the whole buffer alive that it was cut from.
-    pub fn in_own_buffer(&self) -> Self {
-        Self { body: Bytes::copy_from_slice(&self.body), ..self.clone() }
+    /// About how many bytes the schemas take: what was read out of them is about as long as their text.
+    pub(crate) fn schemas_size(&self) -> usize {
+        let Places { listed, single } = &self.facts.places;
+        listed.iter().chain(single).map(ExactSizeIterator::len).sum()
+    }
+
+    /// What there is to know of the table, without the body. Nothing can be put into it, and its history is known
+    /// only if somebody asked for it before.
+    pub(crate) fn without_body(&self) -> Self {
+        Self {
+            body: Bytes::new(),
+            inside: 0,
+            metadata_location: self.metadata_location().map(|location| Text::Decoded(location.to_owned())),
+            read_restrictions: self.read_restrictions.as_ref().map(|(_, text)| (0..0, text.clone())),
+            metadata: 0..0,
+            facts: Arc::clone(&self.facts),
+        }
+    }
+
+    /// Whether everything that there is to know without the bodies is the same for certain.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.facts.schemas, &other.facts.schemas)
+            && self.table_uuid() == other.table_uuid()
+            && self.metadata_location() == other.metadata_location()
+            && self.read_restrictions() == other.read_restrictions()
+    }
+
+    /// What the metadata say about schemas.
+    pub(crate) fn schemas(&self) -> KnownSchemas {
+        KnownSchemas(Arc::clone(&self.facts.schemas))
+    }
+
+    /// Whether the metadata say this about schemas for certain.
+    pub(crate) fn has_schemas(&self, known: &KnownSchemas) -> bool {
+        Arc::ptr_eq(&self.facts.schemas, &known.0)
     }
 
     /// Whether these are the metadata that were known when it was read, and so were not read again.
@@ -288,6 +342,12 @@ impl LoadResult {
 
     fn each_older_schema(&self, mut each: impl FnMut(Schema)) -> Result<()> {
         let Metadata { places, schemas, .. } = &*self.facts;
+        if schemas.beside.is_none() && schemas.older.is_empty() {
+            return Ok(());
+        }
+        if self.body.is_empty() {
+            return Err(LoadResultError::member("schemas", "are no longer at hand", 0));
+        }
         let start = |place: &Option<Range<usize>>| {
             self.metadata.start + place.as_ref().map_or(0, |place| place.start)
         };
@@ -320,6 +380,16 @@ impl LoadResult {
         ]
     }
 
+    /// The same with a member that many load results get.
+    pub(crate) fn splice_shared(&self, member: &Member) -> [Bytes; 3] {
+        let place = self.insertion().place;
+        let member = match self.read_restrictions {
+            Some(_) => member.value(),
+            None => member.text.clone(),
+        };
+        [self.body.slice(..place.start), member, self.body.slice(place.end..)]
+    }
+
     /// The body to send, with this member as by [`splice`](Self::splice) or as it is; and its metadata, to keep
     /// for the next load result of the same table.
     ///
@@ -343,10 +413,10 @@ impl LoadResult {
         match mem::take(&mut self.body).try_into_mut() {
             Ok(mut buffer) => {
                 let [before, after] = self.surroundings(&buffer, member);
+                let size = buffer.capacity();
                 buffer[..self.metadata.start].fill(b' ');
                 buffer[self.metadata.end..].fill(b' ');
-                let known =
-                    self.known(buffer.freeze().slice(self.metadata()), surroundings + self.metadata.len());
+                let known = self.known(buffer.freeze().slice(self.metadata()), size);
                 ([before, known.text.clone(), after], known)
             }
             Err(shared) => {
@@ -379,7 +449,8 @@ impl LoadResult {
             Some((place, _)) => Insertion { place: place.clone(), before: "", after: "" },
             // The body has at least its metadata, so a comma is right.
             None => {
-                Insertion { place: self.inside..self.inside, before: "\"read-restrictions\":", after: "," }
+                let Self { inside, .. } = *self;
+                Insertion { place: inside..inside, before: Member::BEFORE, after: Member::AFTER }
             }
         }
     }

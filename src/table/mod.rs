@@ -13,6 +13,7 @@ mod types;
 pub use error::LoadResultError;
 pub use history::{History, PastField};
 pub use load_result::{KnownMetadata, LoadResult};
+pub(crate) use load_result::{KnownSchemas, Member};
 pub use recognize::is_load_result;
 pub use schema::{Field, Schema, SchemaBuilder};
 pub use types::{NestedField, PrimitiveType, Type};
