@@ -1,6 +1,10 @@
 //! The masks of a load: of every current top-level field, and of those that only older schemas have.
 
-use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+use std::{
+    cell::Cell,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::{
     ConflictRule,
@@ -109,8 +113,15 @@ pub(super) struct MaskList<'a> {
 /// One mask policy, resolved for the subject.
 struct MaskChoice<'a> {
     effective: &'a EffectivePolicy,
-    mask: LoweredMask,
+    mask: Arc<LoweredMask>,
     provenance: Arc<Provenance>,
+}
+
+/// Mask policies for one subject and one schema, each bound once however many columns it reaches.
+struct Bound<'a> {
+    schema: &'a Schema,
+    context: Context<'a>,
+    masks: HashMap<*const Policy, Arc<LoweredMask>>,
 }
 
 impl<'a> Masks<'a> {
@@ -120,7 +131,8 @@ impl<'a> Masks<'a> {
         schema: &Schema,
         context: Context<'_>,
     ) -> Result<Self, ResolveError> {
-        let list = |effective: &'a [EffectivePolicy]| MaskList::select(effective, enforced, schema, context);
+        let mut bound = Bound { schema, context, masks: HashMap::new() };
+        let mut list = |effective: &'a [EffectivePolicy]| MaskList::select(effective, enforced, &mut bound);
         let inherited = list(&policies.column_masks)?;
         let columns = policies
             .columns
@@ -165,13 +177,12 @@ impl<'a> MaskList<'a> {
     fn select(
         effective: &'a [EffectivePolicy],
         enforced: bool,
-        schema: &Schema,
-        context: Context<'_>,
+        bound: &mut Bound<'_>,
     ) -> Result<Self, ResolveError> {
         let mut choices = Vec::new();
         for effective in effective.iter().filter(|effective| effective.policy.enforce == enforced) {
-            if let Some(selected) = select(effective, context)? {
-                choices.push(MaskChoice::resolve(selected, schema, context)?);
+            if let Some(selected) = select(effective, bound.context)? {
+                choices.push(MaskChoice::resolve(selected, bound)?);
             }
         }
         if choices.is_empty() {
@@ -183,16 +194,8 @@ impl<'a> MaskList<'a> {
 }
 
 impl<'a> MaskChoice<'a> {
-    fn resolve(selected: Selected<'a>, schema: &Schema, context: Context<'_>) -> Result<Self, ResolveError> {
-        let expression = selected.expression;
-        let binder = Binder { source: expression.source(), context, schema };
-        let mask = match expression.rule() {
-            Rule::Mask { branches, fallback } => lower_mask(&binder, branches, fallback),
-            Rule::Filter { .. } => {
-                Err(binder.error(Default::default(), "a column mask must be a `mask` rule"))
-            }
-        }
-        .map_err(|error| ResolveError::Expression { policy: selected.name().clone(), error })?;
+    fn resolve(selected: Selected<'a>, bound: &mut Bound<'_>) -> Result<Self, ResolveError> {
+        let mask = bound.mask(&selected)?;
         let effective = selected.effective;
         let provenance = Arc::new(selected.provenance(Some(mask.branch)));
         Ok(Self { effective, mask, provenance })
@@ -206,6 +209,27 @@ impl<'a> MaskChoice<'a> {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Bound<'_> {
+    fn mask(&mut self, selected: &Selected<'_>) -> Result<Arc<LoweredMask>, ResolveError> {
+        let policy = Arc::as_ptr(&selected.effective.policy);
+        if let Some(mask) = self.masks.get(&policy) {
+            return Ok(Arc::clone(mask));
+        }
+        let expression = selected.expression;
+        let binder = Binder { source: expression.source(), context: self.context, schema: self.schema };
+        let mask = match expression.rule() {
+            Rule::Mask { branches, fallback } => lower_mask(&binder, branches, fallback),
+            Rule::Filter { .. } => {
+                Err(binder.error(Default::default(), "a column mask must be a `mask` rule"))
+            }
+        }
+        .map_err(|error| ResolveError::Expression { policy: selected.name().clone(), error })?;
+        let mask = Arc::new(mask);
+        self.masks.insert(policy, Arc::clone(&mask));
+        Ok(mask)
     }
 }
 
