@@ -34,9 +34,9 @@ const MASK: &str = r#"mask := action("mask-to-fixed-value") if is_group_member("
 
 /// Allocations over those of the service alone, with both policies and one group to be asked.
 const REPEAT: usize = 11;
-const NEW_METADATA: usize = 24;
-const NOT_MODIFIED: usize = 26;
-const NEVER_SEEN: usize = 250;
+const NEW_METADATA: usize = 20;
+const NOT_MODIFIED: usize = 23;
+const NEVER_SEEN: usize = 210;
 
 /// A catalog of one table, whose load result a test can change.
 #[derive(Clone)]
