@@ -7,10 +7,15 @@ mod bodies;
 #[path = "support/oracle.rs"]
 mod oracle;
 
-use std::{fs, ops::Range, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::Range,
+    path::Path,
+};
 
 use bytes::Bytes;
-use iceberg_read_restrictions::table::{LoadResult, is_load_result};
+use iceberg_read_restrictions::table::{Field, LoadResult, is_load_result};
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -37,8 +42,42 @@ fn agree(body: &[u8]) -> bool {
     let (schema, location) = oracle::read_with_visitors(body).expect("the one pass finds the same");
     assert_eq!((table.schema(), table.metadata_location()), (&schema, location.as_deref()), "{text}");
     assert!(is_load_result(body), "{text}");
+    check_history(&table);
     check_splice(&table);
     true
+}
+
+/// Checks that the history says what the older schemas say when each of them is read as a whole.
+fn check_history(table: &LoadResult) {
+    let (older, history) = match (table.older_schemas(), table.history()) {
+        (Ok(older), Ok(history)) => (older, history),
+        (Err(_), Err(_)) => return,
+        (older, history) => panic!("{older:?}\n{history:?}"),
+    };
+    let current = table.schema();
+    let mut past: BTreeMap<i32, (BTreeSet<&str>, Field<'_>)> = BTreeMap::new();
+    let mut former_names: BTreeMap<&str, Option<i32>> = BTreeMap::new();
+    for field in older.iter().flat_map(|schema| schema.fields()) {
+        let lives_on = current.field_by_id(field.id).map(|field| field.id);
+        if current.fields_by_name(field.name).next().is_none() {
+            let known = former_names.entry(field.name).or_default();
+            *known = known.or(lives_on);
+        }
+        if lives_on.is_none() {
+            let (names, latest) = past.entry(field.id).or_insert((BTreeSet::new(), field));
+            names.insert(field.name);
+            *latest = field;
+        }
+    }
+    for field in older.iter().flat_map(|schema| schema.fields()) {
+        assert_eq!(history.former_name(field.name), former_names.get(field.name).copied(), "{}", field.name);
+    }
+    let found = history.past_fields().map(|past| (past.latest().id, (past.names().collect(), past.latest())));
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), past);
+    for id in 0..20 {
+        let has_it = older.iter().chain([current]).any(|schema| schema.has_nested_id(id));
+        assert_eq!(history.has_nested_id(id), has_it, "{id}");
+    }
 }
 
 /// Checks that the member is in the spliced body once, and that no other byte was touched.
@@ -340,6 +379,21 @@ proptest! {
     }
 
     #[test]
+    fn schemas_that_changed_in_any_way_have_the_history_that_they_tell(
+        schemas in vec(vec(field(), 0..5), 1..5),
+        current in any::<prop::sample::Index>(),
+        version in 1..=3,
+    ) {
+        let current = current.index(schemas.len());
+        let schema = |(id, fields): (usize, &Vec<String>)| {
+            format!(r#"{{"fields":[{}],"type":"struct","schema-id":{id}}}"#, fields.join(","))
+        };
+        let schemas: Vec<_> = schemas.iter().enumerate().map(schema).collect();
+        let schemas = format!(r#""current-schema-id":{current},"schemas":[{}]"#, schemas.join(","));
+        agree(format!(r#"{{"metadata":{{"format-version":{version},{schemas}}}}}"#).as_bytes());
+    }
+
+    #[test]
     fn anything_at_all_is_refused_alike(pieces in vec(select(PIECES.to_vec()), 0..60)) {
         let body = pieces.concat();
         agree(body.as_bytes());
@@ -352,6 +406,19 @@ proptest! {
         agree_on_value(&bodies::pretty(&value));
         prop_assert!(serde_json::from_str::<IgnoredAny>(&value).is_ok());
     }
+}
+
+/// A field of few ids, names and types, so that schemas have many in common; some are spelled differently.
+fn field() -> impl Strategy<Value = String> {
+    let list = r#"{"type":"list","element-id":ID,"element":"int","element-required":true}"#;
+    let kind = prop_oneof![
+        4 => select(vec!["\"int\"", "\"long\""]).prop_map(str::to_owned),
+        1 => (1..9_i32).prop_map(move |id| list.replace("ID", &id.to_string())),
+    ];
+    let spelling = prop_oneof![8 => Just(""), 1 => Just(" ")];
+    (1..7, select(vec!["a", "b", "c", "d"]), kind, spelling).prop_map(|(id, name, kind, blank)| {
+        format!(r#"{{"id":{id},"name":"{name}",{blank}"required":true,"type":{kind}}}"#)
+    })
 }
 
 /// JSON texts of every kind of value, with what the scanner treats specially.

@@ -14,7 +14,7 @@ use super::{
     history::{History, HistoryBuilder},
     scan::{RawString, Scanner},
     schema::Schema,
-    schema_json::{first_repeat, once, read_schema, required},
+    schema_json::{KnownFields, first_repeat, once, read_schema, read_unknown_fields, required},
 };
 
 type Result<T> = std::result::Result<T, LoadResultError>;
@@ -85,6 +85,8 @@ struct Schemas {
     /// The deprecated `schema`, when `schemas` says which one is current.
     beside: Option<SchemaHead>,
     older: Vec<SchemaHead>,
+    /// The current schema in the list.
+    listed: Option<SchemaHead>,
     /// Worked out when it is asked for.
     history: OnceLock<History>,
 }
@@ -314,7 +316,7 @@ impl LoadResult {
     /// When one of them cannot be understood.
     pub fn older_schemas(&self) -> Result<Vec<Schema>> {
         let mut older = Vec::with_capacity(self.facts.schemas.older.len() + 1);
-        self.each_older_schema(|schema| older.push(schema))?;
+        self.each_older_schema(None, |schema| older.push(schema))?;
         Ok(older)
     }
 
@@ -330,7 +332,9 @@ impl LoadResult {
             return Ok(history);
         }
         let mut history = HistoryBuilder::new(&schemas.current);
-        self.each_older_schema(|schema| history.add(&schema))?;
+        // What an older schema says in the words of the current one adds nothing.
+        let known = self.current_fields()?;
+        self.each_older_schema(known.as_ref(), |schema| history.add(&schema))?;
         Ok(schemas.history.get_or_init(|| history.build()))
     }
 
@@ -340,7 +344,25 @@ impl LoadResult {
         Arc::ptr_eq(&self.facts.schemas, &other.facts.schemas)
     }
 
-    fn each_older_schema(&self, mut each: impl FnMut(Schema)) -> Result<()> {
+    /// The fields of the current schema as the list of schemas has them, if it has others too.
+    fn current_fields(&self) -> Result<Option<KnownFields<'_>>> {
+        let Metadata { places, schemas, .. } = &*self.facts;
+        match &schemas.listed {
+            Some(head) if !schemas.older.is_empty() && !self.body.is_empty() => {
+                let mut scanner = Scanner::new(&self.body, self.start_of(&places.listed) + head.place);
+                KnownFields::find(&schemas.current, &self.body, &mut scanner, "schemas").map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Where a value in the metadata begins.
+    fn start_of(&self, place: &Option<Range<usize>>) -> usize {
+        self.metadata.start + place.as_ref().map_or(0, |place| place.start)
+    }
+
+    /// Reads the schemas of the list without the fields that are known.
+    fn each_older_schema(&self, known: Option<&KnownFields<'_>>, mut each: impl FnMut(Schema)) -> Result<()> {
         let Metadata { places, schemas, .. } = &*self.facts;
         if schemas.beside.is_none() && schemas.older.is_empty() {
             return Ok(());
@@ -348,18 +370,18 @@ impl LoadResult {
         if self.body.is_empty() {
             return Err(LoadResultError::member("schemas", "are no longer at hand", 0));
         }
-        let start = |place: &Option<Range<usize>>| {
-            self.metadata.start + place.as_ref().map_or(0, |place| place.start)
-        };
         if let Some(head) = &schemas.beside {
-            let schema = head.read_schema(&self.body, start(&places.single), "schema")?;
+            let schema = head.read_schema(&self.body, self.start_of(&places.single), "schema")?;
             if !schema.has_same_fields(&schemas.current) {
                 each(schema);
             }
         }
-        let start = start(&places.listed);
+        let start = self.start_of(&places.listed);
         for head in &schemas.older {
-            each(head.read_schema(&self.body, start, "schemas")?);
+            each(match known {
+                Some(known) => head.read_unknown_fields(&self.body, start, "schemas", known)?,
+                None => head.read_schema(&self.body, start, "schemas")?,
+            });
         }
         Ok(())
     }
@@ -507,6 +529,17 @@ impl SchemaHead {
     fn read_schema(&self, text: &[u8], value: usize, member: &'static str) -> Result<Schema> {
         read_schema(&mut Scanner::new(text, value + self.place), member, self.columns)
     }
+
+    fn read_unknown_fields(
+        &self,
+        text: &[u8],
+        value: usize,
+        member: &'static str,
+        known: &KnownFields<'_>,
+    ) -> Result<Schema> {
+        let mut scanner = Scanner::new(text, value + self.place);
+        read_unknown_fields(&mut scanner, member, self.columns, known)
+    }
 }
 
 /// A value about schemas.
@@ -652,13 +685,11 @@ impl Members {
             false => found.deprecated_schema()?,
         };
         let mut older = found.listed.unwrap_or_default();
-        if let Some(place) = place {
-            older.remove(place);
-        }
+        let listed = place.map(|place| older.remove(place));
         let beside = found.single.filter(|_| has_current_id);
         let current_schema_id = current_schema_id.map(|(id, _)| id);
         let history = OnceLock::new();
-        Ok(Schemas { format_version, current_schema_id, current, beside, older, history })
+        Ok(Schemas { format_version, current_schema_id, current, beside, older, listed, history })
     }
 }
 

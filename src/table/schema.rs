@@ -83,7 +83,7 @@ impl Schema {
     pub(super) fn nested_ids(&self) -> Vec<i32> {
         let mut ids = Vec::new();
         for entry in &self.fields {
-            add_ids_below(&entry.r#type, &mut ids);
+            visit_ids_below(&entry.r#type, &mut |id| ids.push(id));
         }
         ids
     }
@@ -209,18 +209,19 @@ fn has_id_below(r#type: &Type, id: i32) -> bool {
     }
 }
 
-fn add_ids_below(r#type: &Type, ids: &mut Vec<i32>) {
-    let mut add = |field: &NestedField| {
-        ids.push(field.id);
-        add_ids_below(&field.r#type, ids);
+/// Visits the ids of all fields inside a type.
+pub(super) fn visit_ids_below(r#type: &Type, visit: &mut impl FnMut(i32)) {
+    let mut below = |field: &NestedField| {
+        visit(field.id);
+        visit_ids_below(&field.r#type, visit);
     };
     match r#type {
         Type::Primitive(_) => {}
-        Type::Struct(fields) => fields.iter().for_each(add),
-        Type::List(element) => add(element),
+        Type::Struct(fields) => fields.iter().for_each(below),
+        Type::List(element) => below(element),
         Type::Map(key, value) => {
-            add(key);
-            add(value);
+            below(key);
+            below(value);
         }
     }
 }

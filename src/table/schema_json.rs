@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{
     error::LoadResultError,
     scan::{Name, RawString, Scanner},
-    schema::Schema,
+    schema::{Field, Schema, SchemaBuilder, visit_ids_below},
     types::{NestedField, PrimitiveType, Type},
 };
 
@@ -21,10 +21,32 @@ const SPELLING_LENGTH: usize = 32;
 
 /// Reads the schema that `scanner` stands on, a value of `member` with about so many columns.
 pub(super) fn read_schema(scanner: &mut Scanner<'_>, member: &'static str, columns: usize) -> Result<Schema> {
-    let mut types =
-        TypeReader { ids: Vec::with_capacity(columns), spelling: String::with_capacity(SPELLING_LENGTH) };
     let mut schema = Schema::builder(None);
     schema.reserve(columns, columns.saturating_mul(NAME_LENGTH));
+    read_fields(scanner, member, columns, schema, None)
+}
+
+/// The same, as strictly, without those fields that another schema has in the same words.
+pub(super) fn read_unknown_fields(
+    scanner: &mut Scanner<'_>,
+    member: &'static str,
+    columns: usize,
+    known: &KnownFields<'_>,
+) -> Result<Schema> {
+    read_fields(scanner, member, columns, Schema::builder(None), Some(known))
+}
+
+fn read_fields(
+    scanner: &mut Scanner<'_>,
+    member: &'static str,
+    columns: usize,
+    mut schema: SchemaBuilder,
+    known: Option<&KnownFields<'_>>,
+) -> Result<Schema> {
+    let mut types =
+        TypeReader { ids: Vec::with_capacity(columns), spelling: String::with_capacity(SPELLING_LENGTH) };
+    // Schemas change little from one to the next, so what is known comes in this order.
+    let mut next_known = 0;
     let (mut id, mut kind, mut fields) = (None, None, None);
     scanner.peek()?;
     let start = scanner.offset();
@@ -34,7 +56,15 @@ pub(super) fn read_schema(scanner: &mut Scanner<'_>, member: &'static str, colum
         b"fields" => {
             once(&mut fields, "fields", name, ())?;
             scanner.array("fields", |scanner| {
+                if let Some(found) = known.and_then(|known| known.pass(next_known, scanner)) {
+                    types.add_known_ids(found);
+                    next_known += 1;
+                    return Ok(());
+                }
                 let field = types.read_field(scanner)?;
+                if let Some(place) = known.and_then(|known| known.place_of(field.id)) {
+                    next_known = place + 1;
+                }
                 schema.field_from(
                     field.id,
                     |names| field.name.decode_into(names, "name"),
@@ -53,6 +83,57 @@ pub(super) fn read_schema(scanner: &mut Scanner<'_>, member: &'static str, colum
     match first_repeat(&mut types.ids) {
         Some(offset) => Err(LoadResultError::member("id", "is that of another field", offset)),
         None => Ok(schema.with_id(id).build()),
+    }
+}
+
+/// The fields of a schema that was read before, as texts, to be known again in others.
+pub(super) struct KnownFields<'a> {
+    /// In schema order.
+    fields: Vec<(Field<'a>, &'a [u8])>,
+    /// The ids, sorted, with the places of their fields.
+    places: Vec<(i32, usize)>,
+}
+
+/// A field that is known again, and where it stands this time.
+struct KnownField<'a> {
+    field: Field<'a>,
+    offset: usize,
+}
+
+impl<'a> KnownFields<'a> {
+    /// Finds the texts of the fields of `schema`, which was read from where `scanner` stands in `text`.
+    pub(super) fn find(
+        schema: &'a Schema,
+        text: &'a [u8],
+        scanner: &mut Scanner<'a>,
+        member: &'static str,
+    ) -> Result<Self> {
+        let mut schema_fields = schema.fields();
+        let mut fields = Vec::with_capacity(schema_fields.len());
+        scanner.object(member, |scanner, name| match name.text {
+            b"fields" => scanner.array("fields", |scanner| {
+                let place = scanner.skip()?;
+                fields.extend(schema_fields.next().map(|field| (field, &text[place])));
+                Ok(())
+            }),
+            _ => scanner.skip().map(drop),
+        })?;
+        let mut places: Vec<_> =
+            fields.iter().enumerate().map(|(place, (field, _))| (field.id, place)).collect();
+        places.sort_unstable();
+        Ok(Self { fields, places })
+    }
+
+    /// Passes over the field that comes next, if it is the one at `place`.
+    fn pass(&self, place: usize, scanner: &mut Scanner<'_>) -> Option<KnownField<'a>> {
+        let (field, text) = self.fields.get(place)?;
+        let range = scanner.skip_known(text)?;
+        Some(KnownField { field: *field, offset: range.start })
+    }
+
+    fn place_of(&self, id: i32) -> Option<usize> {
+        let found = self.places.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.places[found].1)
     }
 }
 
@@ -108,6 +189,12 @@ impl TypeReader {
             required: required(is_required, "required", start)?,
             r#type: required(r#type, "type", start)?,
         })
+    }
+
+    /// Remembers the ids of a field that was not read again.
+    fn add_known_ids(&mut self, KnownField { field, offset }: KnownField<'_>) {
+        self.ids.push((field.id, offset));
+        visit_ids_below(field.r#type, &mut |id| self.ids.push((id, offset)));
     }
 
     fn read_id(&mut self, scanner: &mut Scanner<'_>, member: &'static str) -> Result<i32> {
