@@ -30,15 +30,15 @@ const OURS_UNRELATED: Candidate = (Around::Ours, Ask::Unrelated);
 fn main() {
     // When benches are only tried out, the small bodies show that everything works.
     let is_trial = !env::args().any(|argument| argument == "--bench");
-    let (sizes, effort) = if is_trial { (&SIZES[..1], 1) } else { (&SIZES[..], 100) };
+    let sizes = if is_trial { &SIZES[..1] } else { &SIZES[..] };
     println!("{}, {}\n", jiff::Timestamp::now().strftime("%-d %B %Y"), std::env::consts::ARCH);
-    end_to_end(sizes, effort);
+    end_to_end(sizes, is_trial);
     println!();
-    added(sizes, effort);
+    added(sizes, is_trial);
 }
 
 /// Medians from the request to the end of the answer, over loopback sockets.
-fn end_to_end(sizes: &[Size], effort: usize) {
+fn end_to_end(sizes: &[Size], is_trial: bool) {
     println!(
         "| load result | origin | pass-through | first sight | repeat | visitors | `Value` | 304: pass-through | ours |"
     );
@@ -50,7 +50,7 @@ fn end_to_end(sizes: &[Size], effort: usize) {
             let [pass_through, first, repeat, visitors, value, pass_through_304, ours_304] = round_trips(
                 [PASS_THROUGH, FIRST, REPEAT, VISITORS, VALUE, PASS_THROUGH_304, OURS_304],
                 &origin,
-                rounds(size, effort) * 10,
+                if is_trial { 10 } else { Rounds::of(size).round_trips },
             );
             println!(
                 "| {} | {name} | {} | {} | {} | {} | {} | {} | {} |",
@@ -84,7 +84,7 @@ fn round_trips<const N: usize>(candidates: [Candidate; N], origin: &Origin, roun
 }
 
 /// Medians of what each layer adds to a pass-through, without sockets.
-fn added(sizes: &[Size], effort: usize) {
+fn added(sizes: &[Size], is_trial: bool) {
     println!(
         "| load result | first sight | repeat | 304 | none of ours | visitors | `Value` | `Value` / first sight |"
     );
@@ -112,7 +112,7 @@ fn added(sizes: &[Size], effort: usize) {
             ours_304,
             pass_through_unrelated,
             ours_unrelated,
-        ] = batches(candidates, &origin, size.batch, rounds(size, effort));
+        ] = batches(candidates, &origin, size.batch, if is_trial { 1 } else { Rounds::of(size).batches });
         let above = |candidate: Duration| candidate.saturating_sub(pass_through);
         println!(
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -148,13 +148,21 @@ fn batches<const N: usize>(
     taken.map(median)
 }
 
-/// Fewer of what takes longer.
-fn rounds(size: &Size, effort: usize) -> usize {
-    match size.name {
-        "small" => effort,
-        "medium" => effort.div_ceil(2),
-        "large" => effort.div_ceil(10),
-        _ => effort.div_ceil(30),
+/// How often each candidate has its turn, over sockets and without: the less often the longer it takes.
+struct Rounds {
+    round_trips: usize,
+    batches: usize,
+}
+
+impl Rounds {
+    fn of(size: &Size) -> Self {
+        let (round_trips, batches) = match size.name {
+            "small" => (3000, 300),
+            "medium" => (600, 100),
+            "large" => (60, 20),
+            _ => (9, 5),
+        };
+        Self { round_trips, batches }
     }
 }
 

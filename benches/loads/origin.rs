@@ -22,14 +22,14 @@ pub struct Size {
     shape: Shape,
     /// How many bodies are taken in turn, so that no branch is learnt by heart.
     bodies: usize,
-    /// How many of them can be asked for in one batch.
+    /// How many requests are made in one batch: so few that a batch is seldom interrupted.
     pub batch: usize,
 }
 
 pub const SIZES: [Size; 4] = [
-    Size { name: "small", shape: SMALL, bodies: 15, batch: 1000 },
-    Size { name: "medium", shape: MEDIUM, bodies: 3, batch: 100 },
-    Size { name: "large", shape: LARGE, bodies: 1, batch: 6 },
+    Size { name: "small", shape: SMALL, bodies: 15, batch: 60 },
+    Size { name: "medium", shape: MEDIUM, bodies: 3, batch: 6 },
+    Size { name: "large", shape: LARGE, bodies: 1, batch: 1 },
     Size { name: "huge", shape: HUGE, bodies: 1, batch: 1 },
 ];
 
