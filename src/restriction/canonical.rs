@@ -109,12 +109,16 @@ fn canonical_chain(connective: Connective, children: Vec<Predicate>) -> Predicat
             (_, child) => flat.push(child),
         }
     }
+    match flat.len() {
+        0 => return Predicate::Constant(connective.neutral()),
+        1 => return flat.remove(0),
+        _ => {}
+    }
     let mut children: Vec<_> = flat.into_iter().map(|child| (Record(&child).to_string(), child)).collect();
     children.sort_by(|(a, _), (b, _)| a.cmp(b));
     children.dedup_by(|(a, _), (b, _)| a == b);
     let mut children: Vec<_> = children.into_iter().map(|(_, child)| child).collect();
     match children.len() {
-        0 => Predicate::Constant(connective.neutral()),
         1 => children.remove(0),
         _ => connective.chain(children),
     }

@@ -397,7 +397,7 @@ fn format_decimal(unscaled: i128, scale: u8) -> String {
 
 /// As a JSON string.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::to_string(text).expect("any text is a JSON string")
 }
 
 #[cfg(test)]

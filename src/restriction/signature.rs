@@ -24,8 +24,21 @@ impl Signature {
         &self.0
     }
 
-    fn of(record: &str) -> Self {
-        Self(Sha256::digest(record).into())
+    fn of(record: impl fmt::Display) -> Self {
+        let mut digest = Digester(Sha256::new());
+        // A digest takes whatever it is given.
+        fmt::write(&mut digest, format_args!("{record}")).expect("records can be written");
+        Self(digest.0.finalize().into())
+    }
+}
+
+/// Digests a text as it is written.
+struct Digester(Sha256);
+
+impl fmt::Write for Digester {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
     }
 }
 
@@ -47,7 +60,7 @@ impl Predicate {
     /// The signature of this row filter, which must be in [canonical form](Self::canonical): other forms of
     /// the same filter have other signatures.
     pub fn signature(&self) -> Signature {
-        Signature::of(&format!(r#"{{"profile":"{PROFILE}","predicate":{}}}"#, Record(self)))
+        Signature::of(format_args!(r#"{{"profile":"{PROFILE}","predicate":{}}}"#, Record(self)))
     }
 }
 
@@ -55,7 +68,7 @@ impl Projection {
     /// The signature of this column mask.
     pub fn signature(&self) -> Signature {
         let Self { field_id, action } = self;
-        Signature::of(&format!(r#"{{"profile":"{PROFILE}","field-id":{field_id},"action":"{action}"}}"#))
+        Signature::of(format_args!(r#"{{"profile":"{PROFILE}","field-id":{field_id},"action":"{action}"}}"#))
     }
 }
 
