@@ -6,15 +6,20 @@ mod gateway_support;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::body::Body;
-use gateway_support::{CAPABLE, Gateway, ORDERS, PATIENCE, Upstream, fetch, json, request};
+use gateway_support::{CAPABLE, Gateway, ORDERS, PATIENCE, Upstream, fetch, fetch_with, json, request};
 use http::Method;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream},
+    task::JoinSet,
     time::timeout,
 };
 
@@ -193,6 +198,47 @@ async fn reads_go_on_after_restarts_at_the_same_address() {
         assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
         upstream.stop().await;
         upstream = Upstream::start_on(address, answer).await;
+    }
+}
+
+/// Requests meet connections in every state of dying, also the one in which nobody tells them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_waits_for_a_connection_that_is_gone() {
+    const CLIENTS: usize = 16;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        let mut end = tokio::time::interval(Duration::from_millis(12));
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let mut stream = accepted.unwrap().0;
+                    connections.spawn(async move {
+                        while read_head(&mut stream).await.is_some() && stream.write_all(ANSWER).await.is_ok() {}
+                    });
+                }
+                _ = end.tick() => connections.abort_all(),
+            }
+        }
+    });
+    let gateway =
+        Gateway::start(&format!("http://{address}"), "[settings]\nupstream_timeout_ms = 10000\n").await;
+    let (gateway, end) = (gateway.address, Instant::now() + Duration::from_secs(5));
+    let client = move || async move {
+        let client = Client::builder(TokioExecutor::new()).build(HttpConnector::new());
+        while Instant::now() < end {
+            let asked = request(Method::GET, "/v1/config", &[], Body::empty());
+            let status = fetch_with(&client, gateway, asked).await.status.as_u16();
+            assert!(matches!(status, 200 | 502), "{status}");
+        }
+    };
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(client());
+    }
+    while let Some(client) = clients.join_next().await {
+        client.unwrap();
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! client ─▶ connection ─▶ who, for whom ─▶ time limit ─▶ layer ─▶ upstream ─▶ catalog
 //!           serve.rs      gateway.rs        stall.rs              upstream.rs
-//!                         identity.rs, jwt.rs, headers.rs
+//!                         identity.rs, jwt.rs, headers.rs             connection.rs
 //! ```
 //!
 //! Without `--config` it serves the embedded catalog with a built-in governance example:
@@ -18,6 +18,7 @@ mod admin;
 #[path = "../catalog/mod.rs"]
 mod catalog;
 mod config;
+mod connection;
 mod decisions;
 mod error;
 mod gateway;

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    error::Error as _,
     fmt,
     future::Future,
     pin::Pin,
@@ -19,17 +20,22 @@ use http::{
 };
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
-    client::legacy::{Client, Error, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
+    client::legacy::{
+        Client, Error,
+        connect::{HttpConnector, capture_connection},
+    },
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use tokio::net::TcpStream;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
-use tower::{BoxError, Service, ServiceExt};
+use tower::{BoxError, Service, ServiceExt, util::MapResponse};
 
 use crate::{
     catalog,
     config::UpstreamConfig,
+    connection::{Observed, lost},
     error::{GatewayError, RequestId},
     headers,
     stall::{Progress, Watched},
@@ -37,6 +43,8 @@ use crate::{
 
 /// How long a connection that nobody uses is kept.
 const POOL_IDLE: Duration = Duration::from_secs(30);
+/// How long after its connection is gone a request counts as lost.
+const LOST_AFTER: Duration = Duration::from_secs(1);
 /// After how long a silence the other side is asked whether it is still there, and how often.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -102,13 +110,18 @@ pub enum Upstream {
     Embedded(Router),
 }
 
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Connector = MapResponse<HttpsConnector<HttpConnector>, fn(Stream) -> Observed<Stream>>;
+
 /// A catalog on the network.
 pub struct Remote {
     base: BaseUrl,
     /// Keeps connections for the next request.
-    pooled: Client<HttpsConnector<HttpConnector>, Body>,
+    pooled: Client<Connector, Body>,
     /// Makes a connection for each request.
-    fresh: Client<HttpsConnector<HttpConnector>, Body>,
+    fresh: Client<Connector, Body>,
+    /// How long it may take to connect.
+    patience: Duration,
 }
 
 impl Upstream {
@@ -156,6 +169,7 @@ impl Remote {
             HttpsConnectorBuilder::new().with_tls_config(config)
         };
         let connector = connector.https_or_http().enable_all_versions().wrap_connector(tcp(patience));
+        let connector: Connector = connector.map_response(Observed::new);
         let mut client = Client::builder(TokioExecutor::new());
         client
             .pool_idle_timeout(POOL_IDLE)
@@ -165,7 +179,7 @@ impl Remote {
             .http2_keep_alive_timeout(patience);
         let pooled = client.build(connector.clone());
         let fresh = client.pool_max_idle_per_host(0).build(connector);
-        Ok(Self { base, pooled, fresh })
+        Ok(Self { base, pooled, fresh, patience })
     }
 
     async fn send(&self, mut request: Request<Body>) -> Response<Body> {
@@ -184,8 +198,7 @@ impl Remote {
         match self.exchange(request).await {
             Ok(response) => response.map(Body::new),
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(upstream = %base, %error, cause, "upstream unavailable");
+                tracing::warn!(upstream = %base, %error, "upstream unavailable");
                 GatewayError::UpstreamUnavailable.response(request_id.as_ref())
             }
         }
@@ -193,19 +206,63 @@ impl Remote {
 
     /// Sends a request, and once more over a fresh connection when the first broke off and asking twice does no harm:
     /// a connection that was kept may have died, and nobody finds out before it is used.
-    async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Error> {
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<Incoming>, Failure> {
         let again = repeatable(&request);
-        let error = match self.pooled.request(request).await {
+        // The client itself may still be connecting anew, if the request never left it.
+        let grace = if again.is_some() { LOST_AFTER } else { self.patience.max(LOST_AFTER) };
+        let failure = match answer_from(&self.pooled, request, grace).await {
             Ok(response) => return Ok(response),
-            Err(error) => error,
+            Err(failure) => failure,
         };
         match again {
-            Some(again) if broke_off(&error) => {
-                tracing::debug!(upstream = %self.base, %error, "asking once more");
-                self.fresh.request(again).await
+            Some(again) if failure.is_of_connection() => {
+                tracing::debug!(upstream = %self.base, %failure, "asking once more");
+                answer_from(&self.fresh, again, LOST_AFTER).await
             }
-            _ => Err(error),
+            _ => Err(failure),
         }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    Client(Error),
+    /// The connection is gone, and nobody said what became of the request.
+    Lost,
+}
+
+impl Failure {
+    /// Whether a connection that was there ended before it gave an answer.
+    fn is_of_connection(&self) -> bool {
+        let Self::Client(error) = self else { return true };
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>());
+        !error.is_connect() && cause.is_some_and(|cause| !cause.is_parse() && !cause.is_user())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => match error.source() {
+                Some(cause) => write!(f, "{error}: {cause}"),
+                None => error.fmt(f),
+            },
+            Self::Lost => f.write_str("the connection is gone"),
+        }
+    }
+}
+
+async fn answer_from(
+    client: &Client<Connector, Body>,
+    mut request: Request<Body>,
+    grace: Duration,
+) -> Result<Response<Incoming>, Failure> {
+    let captured = capture_connection(&mut request);
+    tokio::select! {
+        biased;
+        answer = client.request(request) => answer.map_err(Failure::Client),
+        () = lost(captured, grace) => Err(Failure::Lost),
     }
 }
 
@@ -232,12 +289,6 @@ fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
     *again.uri_mut() = request.uri().clone();
     *again.headers_mut() = request.headers().clone();
     Some(again)
-}
-
-/// Whether a connection that was there ended before it gave an answer.
-fn broke_off(error: &Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<hyper::Error>());
-    !error.is_connect() && cause.is_some_and(|cause| !cause.is_parse() && !cause.is_user())
 }
 
 impl fmt::Display for Upstream {
