@@ -17,7 +17,7 @@ use http::{Request, Response, header};
 use iceberg_read_restrictions::{
     ReadRestrictionsLayer,
     identity::{Directory, RequestUser},
-    layer::{LayerBuilder, ReadRestrictionsService, RequestBody},
+    layer::{LayerBuilder, ReadRestrictionsService, RequestBody, RestrictedCommits},
     policy::{
         Columns, EffectivePolicies, Format, Governance, InMemoryGovernance, PolicySource, TableRequest,
     },
@@ -245,6 +245,54 @@ async fn catalogs_that_share_a_path_share_nothing_else() {
             assert_eq!(answer.restrictions().is_object(), governed, "{tenant}");
         }
     }
+}
+
+/// One policy for everything in the catalog, and another one for a table in a namespace of two levels.
+const TWO_LEVELS: &str = r#"
+    [[tags]]
+    name = "everything"
+
+    [[tags]]
+    name = "phones"
+
+    [[policies]]
+    name = "all_rows"
+    policyType = "system_row_filter"
+    enabled = true
+    content.expression = 'filter := true'
+    tags = [{ tag = "everything" }]
+
+    [[policies]]
+    name = "phone_masked"
+    policyType = "system_column_mask"
+    enabled = true
+    content.expression = 'mask := action("replace-with-null")'
+    tags = [{ tag = "phones" }]
+
+    [[assignments]]
+    object = { catalog = "prod" }
+    tag = "everything"
+
+    [[assignments]]
+    object = { catalog = "prod", namespace = ["sales", "eu"], table = "orders", column = "phone" }
+    tag = "phones"
+"#;
+
+/// What a transaction calls a table, and how a path that looks the same is read, are two things.
+#[tokio::test]
+async fn a_transaction_does_not_say_how_a_path_is_read() {
+    let path = "/v1/namespaces/sales.eu/tables/orders";
+    let governance = governance_of(TWO_LEVELS);
+    let layer = ReadRestrictionsLayer::builder(governance.clone(), directory(&governance))
+        .catalog("prod")
+        .namespace_separators(["."])
+        .restricted_commits(RestrictedCommits::Refuse);
+    let service = Inner::table().behind(layer);
+    let identifier = serde_json::json!({"namespace": ["sales.eu"], "name": "orders"});
+    let body = serde_json::json!({"table-changes": [{"identifier": identifier}]}).to_string();
+    send(&service, request_with("POST", "/v1/transactions/commit", "alice", &[], body)).await;
+    let answer = send(&service, load(path, "alice")).await;
+    assert!(answer.restrictions().is_object(), "{answer:?}");
 }
 
 // ---- the order of events ----------------------------------------------------------------------------

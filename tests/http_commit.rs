@@ -130,3 +130,27 @@ async fn a_transaction_that_can_be_read_in_two_ways_is_refused() {
     let service = inner.behind(layer());
     assert_eq!(send(&service, request_with("POST", TRANSACTION, "alice", &[], "odd")).await.status, 200);
 }
+
+/// Asking for a table by a path that is read as another table's would mix up the two.
+#[tokio::test]
+async fn a_transaction_that_names_a_table_as_no_path_does_is_refused() {
+    let inner = inner();
+    let layer = || layer().restricted_commits(RestrictedCommits::Refuse);
+    for (layer, namespace, name) in [
+        (layer(), "a\u{1f}b", "t"),
+        (layer(), "a%1Fb", "t"),
+        (layer(), "sales", ".."),
+        (layer(), "sales", "orders;x"),
+        (layer(), "..", "t"),
+        (layer().namespace_separators(["."]), "sales.eu", "t"),
+        (layer().namespace_separators(["%2E"]), "sales%2eeu", "t"),
+        (layer().namespace_separators(["%1f", "-"]), "sales-eu", "t"),
+    ] {
+        let service = inner.behind(layer);
+        let identifier = serde_json::json!({"namespace": [namespace], "name": name});
+        let body = serde_json::json!({"table-changes": [{"identifier": identifier}]}).to_string();
+        let answer = send(&service, request_with("POST", TRANSACTION, "alice", &[], body)).await;
+        assert_eq!((answer.status.as_u16(), &*answer.refusal()), (400, "ambiguous-request"), "{identifier}");
+        assert!(inner.take_seen().is_empty(), "{identifier}");
+    }
+}

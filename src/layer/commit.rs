@@ -1,7 +1,7 @@
 //! Commits and the existence test: they pass, but what a governed table's answer says to caches does not; and commits
 //! by subjects that read a table masked or filtered may be refused, because masked values would be written back.
 
-use http::{Request, StatusCode, header, request::Parts};
+use http::{Method, Request, StatusCode, header, request::Parts};
 use serde::Deserialize;
 
 use super::{
@@ -11,6 +11,8 @@ use super::{
     gate::Looked,
     headers,
     inner::Inner,
+    names::NameSyntax,
+    route::{Operation, OperationKind, Route},
 };
 use crate::policy::{EffectivePolicies, TableIdent};
 
@@ -47,8 +49,12 @@ impl<I: Inner> Exchange<I> {
         request: Request<RequestBody<I::RequestBody>>,
     ) -> Outcomes<I, Reply<I>> {
         let (head, body) = self.read_request(request).await?;
-        for table in Transaction::read(&body)?.tables(&self.load.table().catalog) {
-            let path = self.shared.names.path_of(self.load.lead(), &table);
+        let tables = Transaction::read(&body)?.tables(&self.load.table().catalog);
+        let paths: Vec<_> = tables
+            .iter()
+            .map(|table| path_to_load(&self.shared.names, self.load.lead(), table))
+            .collect::<Result<_, _>>()?;
+        for (table, path) in tables.into_iter().zip(paths) {
             self.load = self.load.of_table(table, &path);
             if let Some(reply) = self.refuse_restricted_commit(&head).await? {
                 return Ok(reply);
@@ -119,25 +125,31 @@ struct Identifier {
     name: String,
 }
 
-impl Identifier {
-    /// Servers that join the levels of a namespace would take a level that holds the separator for two, and the table
-    /// for another one.
-    fn is_spelled_by_a_path(&self) -> bool {
-        let is_level = |level: &String| !level.is_empty() && !level.contains('\u{1f}');
-        !self.name.is_empty() && !self.namespace.is_empty() && self.namespace.iter().all(is_level)
+/// The path to load a table that was named in another way. What every other request would take for the path of
+/// another table, or of none, is refused: the two would share what is known of them.
+fn path_to_load(names: &NameSyntax, lead: &str, table: &TableIdent) -> Result<String, Refusal> {
+    let path = names.path_of(lead, table);
+    let is_its_own = matches!(
+        Route::of(&Method::GET, &path),
+        Route::Operation(Operation { kind: OperationKind::LoadTable, namespace, table: name, .. })
+            if names.namespace(namespace).as_ref() == Some(&table.namespace)
+                && names.name(name).as_ref() == Some(&table.name)
+    );
+    match is_its_own {
+        true => Ok(path),
+        false => Err(ambiguous("no path names a table of the transaction".into())),
     }
 }
 
+fn ambiguous(reason: String) -> Refusal {
+    Refusal::new(RefusalCode::AmbiguousRequest, reason)
+}
+
 impl Transaction {
-    /// Reads strictly: repeated members are errors, and so are names that no path spells.
+    /// Reads strictly: repeated members are errors.
     fn read(body: &[u8]) -> Result<Self, Refusal> {
-        let ambiguous = |reason: String| Refusal::new(RefusalCode::AmbiguousRequest, reason);
         let text = std::str::from_utf8(body).map_err(|error| ambiguous(error.to_string()))?;
-        let transaction: Self = serde_json::from_str(text).map_err(|error| ambiguous(error.to_string()))?;
-        match transaction.table_changes.iter().all(|change| change.identifier.is_spelled_by_a_path()) {
-            true => Ok(transaction),
-            false => Err(ambiguous("the name of a table is empty, or holds a separator".into())),
-        }
+        serde_json::from_str(text).map_err(|error| ambiguous(error.to_string()))
     }
 
     /// The tables, each once.
@@ -175,15 +187,51 @@ mod tests {
             br#"{"table-changes":[],"table-changes":[]}"#,
             br#"{"table-changes":[{"identifier":{"namespace":["a"],"name":"t","name":"u"}}]}"#,
             br#"{"table-changes":[{"identifier":{"namespace":"a","name":"t"}}]}"#,
-            br#"{"table-changes":[{"identifier":{"namespace":["a\u001fb"],"name":"t"}}]}"#,
-            br#"{"table-changes":[{"identifier":{"namespace":["a",""],"name":"t"}}]}"#,
-            br#"{"table-changes":[{"identifier":{"namespace":[],"name":"t"}}]}"#,
-            br#"{"table-changes":[{"identifier":{"namespace":["a"],"name":""}}]}"#,
             br#"{"table-changes":[]} x"#,
             b"\xff",
         ] {
             let refusal = Transaction::read(body).err().expect("is refused");
             assert_eq!(refusal.code, RefusalCode::AmbiguousRequest, "{}", body.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_path_to_load_is_read_as_the_table_that_it_was_made_for() {
+        let names = |plus_as_space, separators: &[&str]| NameSyntax {
+            plus_as_space,
+            separators: separators.iter().map(|separator| separator.to_string()).collect(),
+        };
+        let path = |names: &NameSyntax, namespace: &[&str], name: &str| {
+            let table = TableIdent::new("prod", namespace.iter().copied(), name);
+            path_to_load(names, "/v1/my%20prod", &table).ok()
+        };
+        let plain = names(false, &[]);
+        let dots = names(false, &["."]);
+        let encoded_dots = names(true, &["%2E"]);
+        for (names, namespace, name, end) in [
+            (&plain, &["a", "b"][..], "t", "a%1Fb/tables/t"),
+            (&plain, &["a.b"], "50%€ ~t", "a.b/tables/50%25%E2%82%AC%20~t"),
+            (&dots, &["a", "b"], "c.d", "a.b/tables/c.d"),
+            (&encoded_dots, &["a+", "b"], "t+", "a%2B%2Eb/tables/t%2B"),
+        ] {
+            let path = path(names, namespace, name);
+            assert_eq!(path, Some(format!("/v1/my%20prod/namespaces/{end}")));
+        }
+        for (names, namespace, name) in [
+            (&plain, &[][..], "t"),
+            (&plain, &[""], "t"),
+            (&plain, &["a", ""], "t"),
+            (&plain, &["a"], ""),
+            (&plain, &["a\u{1f}b"], "t"),
+            (&plain, &["a%1fb"], "t"),
+            (&plain, &["a"], ".."),
+            (&plain, &[".."], "t"),
+            (&plain, &["a"], "t;x"),
+            (&plain, &["a"], "t/credentials"),
+            (&dots, &["a.b"], "t"),
+            (&encoded_dots, &["a%2eb"], "t"),
+        ] {
+            assert_eq!(path(names, namespace, name), None, "{namespace:?} {name}");
         }
     }
 }
