@@ -37,19 +37,20 @@ const COMPILER: &str = "rustc 1.95.0 (59807616e 2026-04-14)";
 /// The instructions of one request beyond those of a pass-through.
 const COUNTED: [(&str, u64); 9] = [
     ("pass-through, above no layer", 0),
-    ("none of ours", 2723),
-    ("first sight, small", 241618),
-    ("first sight, medium", 2330720),
-    ("repeat, small", 184512),
-    ("repeat, medium", 250477),
-    ("304, small", 171443),
-    ("304, medium", 196548),
-    ("resolve, 2 policies, 100 columns", 50267),
+    ("none of ours", 2677),
+    ("first sight, small", 252413),
+    ("first sight, medium", 2345121),
+    ("repeat, small", 116910),
+    ("repeat, medium", 161939),
+    ("304, small", 103368),
+    ("304, medium", 107161),
+    ("resolve, 2 policies, 100 columns", 51159),
 ];
 
-/// How much more is a regression, as a part of the count and beyond it: hashes have random seeds.
+/// How much more is a regression, as a part of the count and beyond it: hashes have random seeds, and what the compiler
+/// makes of a pass-through differs by several hundred with the rest of this program.
 const TOLERANCE: f64 = 0.02;
-const SLACK: u64 = 100;
+const SLACK: u64 = 800;
 
 /// A body by its name.
 type Body = (&'static str, fn() -> String);

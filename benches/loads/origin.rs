@@ -37,7 +37,7 @@ impl Size {
     fn bodies(&self) -> impl Iterator<Item = String> {
         let Self { shape, bodies, .. } = *self;
         (0..bodies).map(move |at| {
-            let (columns, snapshots) = (shape.columns - 2 + at % 5, shape.snapshots - 2 + at % 3);
+            let (columns, snapshots) = (shape.columns - 2 + at % 5, shape.snapshots - 1 + at % 3);
             Shape { columns, snapshots, ..shape }.load_result()
         })
     }
