@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -121,7 +121,7 @@ struct MaskChoice<'a> {
 struct Bound<'a> {
     schema: &'a Schema,
     context: Context<'a>,
-    masks: HashMap<*const Policy, Arc<LoweredMask>>,
+    masks: BTreeMap<*const Policy, Arc<LoweredMask>>,
 }
 
 impl<'a> Masks<'a> {
@@ -131,7 +131,7 @@ impl<'a> Masks<'a> {
         schema: &Schema,
         context: Context<'_>,
     ) -> Result<Self, ResolveError> {
-        let mut bound = Bound { schema, context, masks: HashMap::new() };
+        let mut bound = Bound { schema, context, masks: BTreeMap::new() };
         let mut list = |effective: &'a [EffectivePolicy]| MaskList::select(effective, enforced, &mut bound);
         let inherited = list(&policies.column_masks)?;
         let columns = policies
