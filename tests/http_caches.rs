@@ -13,10 +13,10 @@ use std::{
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{Request, Response, header, request::Parts};
 use iceberg_read_restrictions::{
     ReadRestrictionsLayer,
-    identity::{Directory, RequestUser},
+    identity::{Directory, IdentitySource, Membership, Memberships, RequestUser, Subject},
     layer::{LayerBuilder, ReadRestrictionsService, RequestBody, RestrictedCommits},
     policy::{
         Columns, EffectivePolicies, Format, Governance, InMemoryGovernance, PolicySource, TableRequest,
@@ -43,6 +43,8 @@ impl Choices {
         &choices[self.below(choices.len())]
     }
 }
+
+const DELEGATION: &str = "x-iceberg-access-delegation";
 
 /// What the inner service sends, until somebody changes it.
 #[derive(Clone, Default)]
@@ -244,6 +246,88 @@ async fn catalogs_that_share_a_path_share_nothing_else() {
                 send(&service, request("GET", ORDERS, "alice", &[CAPABLE, ("x-tenant", tenant)])).await;
             assert_eq!(answer.restrictions().is_object(), governed, "{tenant}");
         }
+    }
+}
+
+/// Knows users by a header and says of their one group what the test says, all under one revision.
+#[derive(Clone)]
+struct OneIdentity(Arc<Mutex<Membership>>);
+
+impl IdentitySource for OneIdentity {
+    fn subject(&self, request: &Parts) -> BoxFuture<'static, Result<Option<Subject>, SourceError>> {
+        let name = request.headers.get("x-user").map(|name| name.to_str().unwrap().to_owned());
+        Box::pin(std::future::ready(Ok(name.map(|name| Subject::new(name, Revision::new("1"))))))
+    }
+
+    fn memberships<'a>(
+        &'a self,
+        _: &'a Subject,
+        groups: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Memberships, SourceError>> {
+        let answer = *self.0.lock().unwrap();
+        let answers = groups.iter().map(|group| (group.to_string(), answer));
+        Box::pin(std::future::ready(Ok(Memberships::new(Revision::new("1"), answers))))
+    }
+}
+
+/// A source that changes its mind without another revision is noticed, for callers that declare and for those that
+/// do not.
+#[tokio::test]
+async fn no_identity_revision_is_believed() {
+    let answer = Arc::new(Mutex::new(Membership::Member));
+    let layer = ReadRestrictionsLayer::builder(governance(), OneIdentity(answer.clone())).catalog("prod");
+    let service = Inner::table().behind(layer);
+    for _ in 0..2 {
+        for (membership, filter) in [(Membership::Member, "\"US\""), (Membership::NotMember, "\"alice\"")] {
+            *answer.lock().unwrap() = membership;
+            let loaded = send(&service, load(ORDERS, "alice")).await;
+            assert!(loaded.restrictions()["required-row-filter"].to_string().contains(filter), "{loaded:?}");
+            let tag = [CAPABLE, ("if-none-match", loaded.etag())];
+            assert_eq!(send(&service, request("GET", ORDERS, "alice", &tag)).await.status, 304);
+            let undeclared = send(&service, request("GET", ORDERS, "alice", &tag[1..])).await;
+            assert_eq!(undeclared.refusal(), "capability-required");
+        }
+        *answer.lock().unwrap() = Membership::UnknownGroup;
+        assert_eq!(send(&service, load(ORDERS, "alice")).await.refusal(), "restrictions-unresolvable");
+    }
+}
+
+/// Each caller, query and delegation has a place of its own, where nobody else's load puts anything: an inner 304 is
+/// enough for each of them, however many there are.
+#[tokio::test]
+async fn what_is_known_for_one_caller_query_and_delegation_is_not_overwritten_by_others() {
+    let inner = Inner::new(|seen| {
+        let of = [seen.header("x-user"), seen.uri.query().unwrap_or("-"), seen.header(DELEGATION)].join("/");
+        let tag = format!("\"{of}\"");
+        let mut response = match seen.header(header::IF_NONE_MATCH) == tag {
+            true => status(304),
+            false => table_response(TABLE.replace("secret-credential", &of)),
+        };
+        response.headers_mut().insert(header::ETAG, tag.parse().unwrap());
+        response
+    });
+    let service = inner.behind(layer());
+    let mut requests = Vec::new();
+    for user in ["alice", "bob", "Alice"] {
+        for path in [ORDERS.to_owned(), format!("{ORDERS}?"), format!("{ORDERS}?snapshots=refs")] {
+            for delegation in [&[][..], &[(DELEGATION, "")], &[(DELEGATION, "vended-credentials")]] {
+                requests.push((user, path.clone(), [&[CAPABLE], delegation].concat()));
+            }
+        }
+    }
+    let mut tags = Vec::new();
+    for (user, path, headers) in &requests {
+        tags.push(send(&service, request("GET", path, user, headers)).await.etag().to_owned());
+    }
+    for ((user, path, headers), tag) in requests.iter().zip(&tags) {
+        inner.take_seen();
+        let headers = [headers, &[("if-none-match", &**tag)][..]].concat();
+        let answer = send(&service, request("GET", path, user, &headers)).await;
+        assert_eq!((answer.status.as_u16(), answer.etag()), (304, &**tag), "{user} {path} {headers:?}");
+        assert_eq!(inner.take_seen().len(), 1, "{user} {path} {headers:?}");
+        let undeclared = send(&service, request("GET", path, user, &headers[1..])).await;
+        assert_eq!(undeclared.refusal(), "capability-required");
+        assert_eq!(inner.take_seen().len(), 1, "{user} {path} {headers:?}");
     }
 }
 

@@ -1047,6 +1047,33 @@ mod known {
         }
     }
 
+    /// What format version 1 says in two places, with one of them gone or come.
+    #[test]
+    fn a_list_of_schemas_or_a_single_one_that_is_gone_is_not_known() {
+        let other = SCHEMA.replace("\"schema-id\":0", "\"schema-id\":1").replace("\"a\"", "\"b\"");
+        let metadata = |members: &[&str]| with_metadata(&members.join(",")).replace(":2", ":1");
+        let (listed, single) =
+            (&*format!(r#""schemas":[{SCHEMA},{other}]"#), &*format!(r#""schema":{other}"#));
+        let id = r#""current-schema-id":0"#;
+        let twin = &*format!(r#""schema":{SCHEMA}"#);
+        for (one, another) in [
+            ([&[listed, twin][..], &[twin]], [2, 1]),
+            ([&[id, listed, single], &[id, listed]], [3, 2]),
+            ([&[id, listed, single], &[id, listed, twin]], [3, 2]),
+        ]
+        .map(|(bodies, schemas)| (bodies.map(&metadata), schemas))
+        .iter()
+        .map(|(bodies, schemas)| ((&bodies[0], schemas[0]), (&bodies[1], schemas[1])))
+        {
+            for ((first, _), (body, schemas)) in [(one, another), (another, one)] {
+                let known = read(first).unwrap().known_metadata();
+                let table = LoadResult::read_knowing(body.clone().into(), Some(&known)).unwrap();
+                assert_eq!(format!("{table:?}"), format!("{:?}", read(body).unwrap()));
+                assert_eq!(table.older_schemas().unwrap().len() + 1, schemas, "{body}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_kept_for_long_holds_no_credentials() {
         let snapshots = format!(r#","snapshots":["{}"]"#, "x".repeat(100_000));

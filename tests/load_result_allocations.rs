@@ -21,6 +21,33 @@ fn flat(columns: usize) -> Bytes {
     format!(r#"{{"metadata-location":"s3://a","metadata":{metadata}}}"#).into()
 }
 
+/// Credentials that stood around metadata that are kept are gone from the buffer, not only out of reach.
+#[test]
+#[allow(unsafe_code, reason = "no safe code sees what is left around a slice of a buffer")]
+fn nothing_is_left_around_metadata_that_stay_in_their_buffer() {
+    let padding = "x".repeat(100_000);
+    let metadata = format!(
+        r#"{{"format-version":1,"schema":{{"type":"struct","fields":[]}},"properties":{{"p":"{padding}"}}}}"#
+    );
+    for body in [
+        format!(r#"{{"config":{{"key":"secret"}},"metadata":{metadata}}}"#),
+        format!(r#"{{"metadata":{metadata},"config":{{"key":"secret"}}}}"#),
+        format!(r#"{{"read-restrictions":{{}},"metadata":{metadata},"config":{{"key":"secret"}}}}"#),
+    ] {
+        for member in [None, Some("{}")] {
+            let bytes = body.clone().into_bytes();
+            let (start, length) = (bytes.as_ptr(), bytes.len());
+            let (slices, known) = LoadResult::read(bytes.into()).unwrap().into_slices(member);
+            assert_eq!(slices[1].as_ptr().addr() - start.addr(), body.find(&metadata).unwrap(), "in place");
+            // SAFETY: `known` keeps the buffer of so many bytes alive, and nobody writes to it any more.
+            let left = unsafe { std::slice::from_raw_parts(start, length) };
+            assert!(!left.windows(6).any(|window| window == b"secret"));
+            assert!(slices.concat().windows(6).any(|window| window == b"secret"));
+            assert!(known.size() >= length);
+        }
+    }
+}
+
 #[test]
 fn a_first_load_takes_as_many_allocations_at_any_column_count() {
     for columns in [1, 10, 300, 10_000] {

@@ -175,9 +175,7 @@ impl<I: Inner> Exchange<I> {
     pub(super) async fn subject(&mut self) -> Result<&mut Identity, Refusal> {
         if let Caller::Unasked(subject) = &mut self.caller {
             self.caller = match in_time(Source::Identity, self.shared.source_timeout, subject).await {
-                Ok(Some(subject)) if !subject.is_blank() => {
-                    Caller::Known(Identity { subject, asked: None, memberships: None })
-                }
+                Ok(Some(subject)) if !subject.is_blank() => Caller::Known(Identity::new(subject)),
                 Ok(_) => Caller::Unknown(Refusal::new(
                     RefusalCode::SubjectMissing,
                     "the request has no authenticated subject",
@@ -357,6 +355,11 @@ impl Record {
 }
 
 impl Identity {
+    /// A subject of which no group was asked yet.
+    pub(super) fn new(subject: Subject) -> Self {
+        Self { subject, asked: None, memberships: None }
+    }
+
     /// All groups that the policies name, or none if all of them were asked for already.
     fn groups_to_ask<'a>(&self, policies: &'a Arc<EffectivePolicies>) -> Vec<&'a str> {
         if self.asked.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, policies)) {

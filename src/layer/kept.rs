@@ -224,3 +224,126 @@ impl Size for Revalidation {
         mem::size_of::<Self>() + self.inner_tag.len() + texts + self.vary.as_ref().map_or(0, HeaderValue::len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        identity::{Membership, Subject},
+        policy::{Format, Governance, TableIdent},
+        resolve::{ResolveRequest, Resolver},
+    };
+
+    use super::*;
+
+    const TABLE: &str = r#"{"read-restrictions":null,"metadata-location":"s3://a","metadata":{"format-version":2,
+        "table-uuid":"u","current-schema-id":0,"schemas":[{"type":"struct","schema-id":0,"fields":[
+        {"id":1,"name":"owner","required":false,"type":"string"}]}]}}"#;
+
+    /// One policy that names a group.
+    const MODEL: &str = r#"
+        [[tags]]
+        name = "t"
+
+        [[policies]]
+        name = "p"
+        policyType = "system_row_filter"
+        enabled = true
+        content.expression = 'filter := true if is_group_member("g") else := col("owner") == session_user()'
+        tags = [{ tag = "t" }]
+
+        [[assignments]]
+        object = { catalog = "prod" }
+        tag = "t"
+
+        [groups]
+        g = []
+    "#;
+
+    fn policies() -> Arc<EffectivePolicies> {
+        let governance = Governance::parse(MODEL, Format::Toml).expect("the model is valid");
+        governance.effective_policies_of(&TableIdent::new("prod", ["ns"], "t"))
+    }
+
+    fn identity(name: &str, revision: &str, answer: Membership) -> Identity {
+        let revision = Revision::new(revision);
+        let mut identity = Identity::new(Subject::new(name, revision.clone()));
+        identity.memberships = Some(Memberships::new(revision, [("g".to_owned(), answer)]));
+        identity
+    }
+
+    fn load(text: &str, known: Option<&LoadResult>) -> LoadResult {
+        let known = known.map(LoadResult::known_metadata);
+        LoadResult::read_knowing(text.to_owned().into(), known.as_ref()).expect("a load result")
+    }
+
+    #[test]
+    fn what_was_resolved_follows_from_nothing_but_the_same() {
+        let (policies, table) = (policies(), load(TABLE, None));
+        let alice = || identity("alice", "1", Membership::NotMember);
+        let subject = alice();
+        let request = ResolveRequest {
+            policies: &policies,
+            subject: Some(&subject.subject),
+            memberships: subject.memberships.as_ref(),
+            table: &table,
+        };
+        let resolution = Resolver::new().resolve(request).expect("resolves");
+        let resolved = Resolved::new(resolution, Vec::new(), &policies, &alice(), &table);
+
+        let moved = TABLE.replace("s3://a", "s3://b").replace("\"u\"", "\"v\"");
+        for same in [load(TABLE, Some(&table)), load(&moved, Some(&table)), table.without_body()] {
+            assert!(resolved.follows_from(&policies.clone(), &alice(), &same));
+        }
+        let equal = Arc::new(EffectivePolicies::clone(&policies));
+        assert!(!resolved.follows_from(&equal, &alice(), &table), "an answer of its own");
+        for other in [
+            identity("Alice", "1", Membership::NotMember),
+            identity("alice", "1", Membership::Member),
+            identity("alice", "1", Membership::UnknownGroup),
+            identity("alice", "2", Membership::NotMember),
+            Identity::new(alice().subject),
+        ] {
+            assert!(!resolved.follows_from(&policies, &other, &table), "{:?}", other.memberships);
+        }
+        // A revision counts where no group is asked, too.
+        let nobody_asked = |revision| Identity::new(Subject::new("alice", Revision::new(revision)));
+        let unasked = Resolved::new(resolved.resolution, Vec::new(), &policies, &nobody_asked("1"), &table);
+        assert!(unasked.follows_from(&policies, &nobody_asked("1"), &table));
+        assert!(!unasked.follows_from(&policies, &nobody_asked("2"), &table));
+        for other in [
+            load(TABLE, None),
+            load(&TABLE.replace("owner", "buyer"), Some(&table)),
+            load(&TABLE.replace(":null", ":{}"), Some(&table)),
+            load(&TABLE.replacen("\"read-restrictions\":null,", "", 1), Some(&table)),
+        ] {
+            assert!(!unasked.follows_from(&policies, &nobody_asked("1"), &other));
+        }
+    }
+
+    #[test]
+    fn an_inner_304_is_answered_from_nothing_but_the_same() {
+        let headers = |vary, cache_control, tag| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in
+                [(header::VARY, vary), (header::CACHE_CONTROL, cache_control), (header::ETAG, tag)]
+            {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+            headers
+        };
+        let (table, answer) = (load(TABLE, None), headers("a", "private", "\"1\""));
+        let state = |answer: &HeaderMap| InnerState::of(answer, &table);
+        let known = Revalidation::new(b"\"1\"", &table, state(&answer), &answer);
+        assert!(known.is_of(b"\"1\"", &load(TABLE, Some(&table)), state(&answer), &answer));
+        assert!(!known.is_of(b"\"2\"", &table, state(&answer), &answer));
+        assert!(!known.is_of(b"\"1\"", &table, state(&headers("a", "private", "\"2\"")), &answer));
+        for other in [headers("b", "private", "\"1\""), headers("a", "no-store", "\"1\""), HeaderMap::new()] {
+            assert!(!known.is_of(b"\"1\"", &table, state(&answer), &other));
+        }
+        for other in ["s3://a => s3://b", "\"u\" => \"v\"", ":null => :{}", "owner => buyer"] {
+            let (from, to) = other.split_once(" => ").expect("two parts");
+            let table = load(&TABLE.replace(from, to), Some(&table));
+            assert!(!known.is_of(b"\"1\"", &table, state(&answer), &answer), "{other}");
+        }
+    }
+}

@@ -36,6 +36,11 @@ impl Etagger {
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Somebody takes the last commit back.
+    pub fn go_back(&self) {
+        self.version.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// How many bodies were sent.
     pub fn loads(&self) -> usize {
         self.loads.load(Ordering::SeqCst)
