@@ -483,6 +483,46 @@ async fn a_load_under_way_while_the_policies_change_does_not_bring_the_old_ones_
     assert!(after.await.restrictions().to_string().contains("\"EU\""));
 }
 
+/// Has other policies for any table but the one that it was made for.
+struct OneTable(InMemoryGovernance, InMemoryGovernance);
+
+impl PolicySource for OneTable {
+    fn effective_policies<'a>(
+        &'a self,
+        request: TableRequest<'a>,
+    ) -> BoxFuture<'a, Result<Arc<EffectivePolicies>, SourceError>> {
+        let is_it = TABLE.contains(request.uuid.expect("the table has a UUID"))
+            && matches!(request.columns, Columns::Known(names) if names.contains(&"phone"));
+        if is_it { self.0.effective_policies(request) } else { self.1.effective_policies(request) }
+    }
+}
+
+/// A table that is put in the place of another one between the inner 304 and the load in full is governed as what it
+/// is.
+#[tokio::test]
+async fn a_table_that_takes_the_place_of_a_known_one_has_its_own_policies() {
+    let eu = models()[1].replace("column = \"phone\"", "column = \"region\"");
+    for body in [TABLE.replace("9c12d441", "00000000"), TABLE.replace("\"phone\"", "\"telephone\"")] {
+        let governance = governance();
+        let source = OneTable(governance.clone(), governance_of(&eu));
+        let layer = ReadRestrictionsLayer::builder(source, directory(&governance)).catalog("prod");
+        let loads = AtomicUsize::new(0);
+        let inner = Inner::new(move |seen| match seen.headers.contains_key(header::IF_NONE_MATCH) {
+            true => status(304),
+            false if loads.fetch_add(1, Ordering::SeqCst) == 0 => table_response(TABLE),
+            false => table_response(body.clone()),
+        });
+        let service = inner.behind(layer);
+        let first = send(&service, load(ORDERS, "alice")).await;
+        assert_eq!(first.restrictions(), restrictions_of("alice"));
+        let stale = first.etag().replacen("rr1.", "rr1.x", 1);
+        let answer =
+            send(&service, request("GET", ORDERS, "alice", &[CAPABLE, ("if-none-match", &stale)])).await;
+        assert_eq!(inner.take_seen().len(), 3, "an inner 304, and a load in full");
+        assert!(answer.restrictions().to_string().contains("\"EU\""), "{answer:?}");
+    }
+}
+
 // ---- many at the same time --------------------------------------------------------------------------
 
 /// Gives others a turn before it answers.
