@@ -2,7 +2,7 @@
 
 mod support;
 
-use iceberg_read_restrictions::layer::RestrictedCommits;
+use iceberg_read_restrictions::{ReadRestrictionsLayer, layer::RestrictedCommits};
 use support::*;
 
 const TRANSACTION: &str = "/v1/prefix/transactions/commit";
@@ -109,6 +109,44 @@ async fn a_transaction_is_refused_for_any_of_its_tables() {
     inner.take_seen();
     send(&service, commit(&["orders"], "alice")).await;
     assert_eq!(inner.take_seen()[0].uri.path(), "/v1/prefix/namespaces/sales/tables/orders");
+}
+
+/// Each table has groups of its own to ask about.
+#[tokio::test]
+async fn a_transaction_asks_for_the_groups_of_each_of_its_tables() {
+    let policy = |name: &str| {
+        format!(
+            r#"
+            [[tags]]
+            name = "{name}"
+            [[policies]]
+            name = "{name}"
+            policyType = "system_row_filter"
+            enabled = true
+            content.expression = 'filter := true if is_group_member("{name}") else := col("region") == "US"'
+            tags = [{{ tag = "{name}" }}]
+            [[assignments]]
+            object = {{ catalog = "prod", namespace = ["sales"], table = "{name}" }}
+            tag = "{name}"
+            "#
+        )
+    };
+    let groups = r#"
+            [groups]
+            one = ["alice", "bob"]
+            two = ["alice"]
+    "#;
+    let governance = governance_of(&[&policy("one"), &policy("two"), groups].concat());
+    let layer = ReadRestrictionsLayer::builder(governance.clone(), directory(&governance));
+    let service = inner().behind(layer.catalog("prod").restricted_commits(RestrictedCommits::Refuse));
+    for (user, status) in [("alice", 200), ("bob", 403)] {
+        for tables in [["one", "two"], ["two", "one"]] {
+            let answer =
+                send(&service, request_with("POST", TRANSACTION, user, &[], transaction(&tables))).await;
+            assert_eq!(answer.status, status, "{user} {tables:?} {answer:?}");
+            assert!(status == 200 || answer.refusal() == "restricted-commit");
+        }
+    }
 }
 
 #[tokio::test]
