@@ -24,7 +24,7 @@ pub struct ApiKeys {
     pub bob: String,
 }
 
-/// Opens a catalog below `folder`, with its database in one part of it and the warehouse in another.
+/// Opens a catalog that is forgotten at the end, with its warehouse below `folder`.
 pub async fn open(folder: &Path) -> Result<(App, ApiKeys), AppError> {
     let mut accepted = Vec::new();
     let mut issue = |name: &str, role: &str| {
@@ -38,7 +38,7 @@ pub async fn open(folder: &Path) -> Result<(App, ApiKeys), AppError> {
         bob: issue("bob", "partners"),
     };
     let (app, _) = App::builder()
-        .with_catalog_url(format!("file://{}", folder.join("catalog").display()))
+        .with_catalog_url("memory://")
         .with_warehouse_location(format!("file://{}", folder.join("warehouse").display()))
         .with_default_tenant_id(TENANT)
         .with_policies(POLICIES)
