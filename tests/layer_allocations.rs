@@ -22,7 +22,9 @@ use http_body_util::{BodyExt, Empty, Full};
 use iceberg_read_restrictions::{
     identity::RequestUser,
     layer::{ReadRestrictionsLayer, ReadRestrictionsService},
-    policy::{Assignment, Governance, InMemoryGovernance, ObjectName, PolicyObject, Relation, Tag},
+    policy::{
+        Assignment, Governance, InMemoryGovernance, ObjectName, PolicyObject, Relation, TableIdent, Tag,
+    },
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -280,5 +282,61 @@ fn memory_above_the_body_is_bounded_and_there_is_never_a_second_body() {
             let above = sent(&service, load(TABLE, None)).3.peak - alone.peak;
             assert!(above <= 64 << 10, "new metadata: {above} bytes, {shape:?}");
         }
+    }
+}
+
+/// Many tables, of which each column is masked by a tag of its own, loaded by many callers: far more than fits.
+#[test]
+fn what_is_kept_takes_no_more_than_it_may() {
+    const TABLES: usize = 150;
+    const COLUMNS: usize = 60;
+    let names: Vec<_> = (0..TABLES).map(|table| format!("table_{table}")).collect();
+    let callers: Vec<_> = (0..8).map(|caller| format!("caller_{caller}")).collect();
+    let mut governance = Governance::builder()
+        .tag(Tag::new("filtered"))
+        .tag(Tag::new("masked"))
+        .policy(PolicyObject::row_filter("filter", FILTER).enabled())
+        .policy(PolicyObject::column_mask("mask", MASK).enabled())
+        .relation(Relation::new("filter", "filtered"))
+        .relation(Relation::new("mask", "masked"))
+        .assignment(Assignment::new(ObjectName::namespace("prod", ["sales"]), "filtered"))
+        .group("auditors", ["caller_0"]);
+    for name in &names {
+        for column in 1..=COLUMNS {
+            let column = ObjectName::column("prod", ["sales"], name, format!("column_{column}"));
+            governance = governance.assignment(Assignment::new(column, "masked"));
+        }
+    }
+    let governance = InMemoryGovernance::new(governance.build().unwrap());
+    for name in &names {
+        let table = TableIdent::new("prod", ["sales"], name);
+        governance.current().effective_policies_of(&table);
+    }
+    let origin = Origin::new(flat(COLUMNS), true);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for bytes in [0, 1 << 20, 2 << 20] {
+        let identity = governance.directory(RequestUser::header("x-user".parse().unwrap()));
+        let layer = ReadRestrictionsLayer::builder(governance.clone(), identity)
+            .catalog("prod")
+            .cache_bytes(bytes)
+            .build();
+        let (_, allocations) = count(|| {
+            let service = layer.layer(origin.clone());
+            for name in &names {
+                for caller in &callers {
+                    let mut request = load(&format!("/v1/namespaces/sales/tables/{name}"), None);
+                    request.headers_mut().insert("x-user", caller.parse().unwrap());
+                    let answer = runtime.block_on(async {
+                        let response = service.clone().oneshot(request).await.unwrap();
+                        (response.status(), response.into_body().collect().await.unwrap().to_bytes())
+                    });
+                    assert_eq!(answer.0, 200);
+                }
+            }
+        });
+        // There are two caches. Beside what they keep there is one request at a time.
+        let peak = allocations.peak.unsigned_abs() as u64;
+        assert!(peak <= 2 * bytes + (128 << 10), "{peak} bytes with two caches of {bytes}");
+        assert!(peak >= bytes, "{peak} bytes do not fill two caches of {bytes}");
     }
 }

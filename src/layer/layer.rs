@@ -27,6 +27,9 @@ const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 /// The Tower layer that puts `read-restrictions` into the load results of an Iceberg REST catalog.
 ///
 /// See the [module page](super) for what it does, and [`builder`](Self::builder) to make one.
+///
+/// One layer is for one catalog. It may be put around several services that are ways to the same catalog; they share
+/// what is kept from one load to the next, which is found by the request target that the layer sees.
 #[derive(Clone)]
 pub struct ReadRestrictionsLayer {
     shared: Arc<Shared>,
