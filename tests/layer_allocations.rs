@@ -34,11 +34,14 @@ use bodies::{LARGE, MEDIUM, SMALL};
 const FILTER: &str = r#"filter := col("column_1") == "US" if is_group_member("auditors") else := col("column_1") == session_user()"#;
 const MASK: &str = r#"mask := action("mask-to-fixed-value") if is_group_member("auditors") else := action("mask-to-fixed-value")"#;
 
+/// What the labels of the counters take where they are compiled in.
+const COUNTERS: usize = if cfg!(feature = "metrics") { 13 } else { 0 };
+
 /// Allocations over those of the service alone, with both policies and one group to be asked.
-const REPEAT: usize = 11;
-const NEW_METADATA: usize = 20;
-const NOT_MODIFIED: usize = 23;
-const NEVER_SEEN: usize = 210;
+const REPEAT: usize = 11 + COUNTERS;
+const NEW_METADATA: usize = 20 + COUNTERS;
+const NOT_MODIFIED: usize = 23 + COUNTERS;
+const NEVER_SEEN: usize = 210 + COUNTERS;
 
 /// A catalog of one table, whose load result a test can change.
 #[derive(Clone)]
