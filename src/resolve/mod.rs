@@ -235,7 +235,10 @@ impl Resolution {
     pub fn policies(&self) -> BTreeSet<&Arc<str>> {
         let filters = self.row_filter.iter().flat_map(|filter| &filter.policies);
         let masks = self.column_masks.iter().flat_map(|mask| mask.policies.iter());
-        filters.chain(masks).map(|provenance| &provenance.policy).collect()
+        let mut policies = BTreeSet::new();
+        // To collect them would be to list those of every column first.
+        policies.extend(filters.chain(masks).map(|provenance| &provenance.policy));
+        policies
     }
 }
 
